@@ -1,7 +1,7 @@
-"""Builds the package as a zip, for executors without Penstock. `docs/executors.md` shows how to use it.
+"""Builds a zip of the package, for Spark executors on which Penstock is not installed. `docs/executors.md` shows how to use it.
 
-`penstock.bundle("penstock.zip")` in a program, `python -m penstock.bundle penstock.zip` in a terminal. The same package always
-produces the same bytes. The zip holds only Penstock's own files: executors need pyarrow and numpy.
+Call `penstock.bundle("penstock.zip")` in a program, or `python -m penstock.bundle penstock.zip` in a terminal. The same package
+always produces the same bytes. The zip holds only Penstock's own files: executors need pyarrow and numpy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _USAGE = "usage: python -m penstock.bundle OUT.zip"
 
 
 def bundle(path: str | os.PathLike[str]) -> str:
-    """Write the package as a zip that `--py-files` and `spark.addArtifacts(…, pyfile=True)` take, and return its full path.
+    """Write a zip of the package, for `--py-files` or `spark.addArtifacts(…, pyfile=True)`. Return the full path of the zip.
+
+    Args:
+        path: where to write the zip.
 
     Raises:
         OptionError: the name does not end in `.zip`, by which Spark recognizes a package.
@@ -43,7 +46,12 @@ def bundle(path: str | os.PathLike[str]) -> str:
 
 
 def _sources(folder: Any, name: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the names and contents of the package's files, and of the metadata file with the version."""
+    """Yield the path in the zip and the content of each file of the package, and of a metadata file with the version.
+
+    Args:
+        folder: the folder to read, of the package or below it.
+        name: the path of the folder in the zip.
+    """
     for entry in folder.iterdir():
         inner = f"{name}/{entry.name}"
         if entry.is_dir():
@@ -58,6 +66,7 @@ def _sources(folder: Any, name: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _zipped(sources: list[tuple[str, bytes]]) -> bytes:
+    """Return a zip of these (path, content) pairs. The bytes depend on nothing else: times and permissions are constant."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in sources:
@@ -70,7 +79,10 @@ def _zipped(sources: list[tuple[str, bytes]]) -> bytes:
 
 
 class _Callable(ModuleType):
-    """Makes this module callable: after `import penstock.bundle` the name `penstock.bundle` is the module, not the function."""
+    """The class of this module, which makes it callable like the function `bundle`.
+
+    After `import penstock.bundle` the name `penstock.bundle` is the module, not the function.
+    """
 
     def __call__(self, path: str | os.PathLike[str]) -> str:
         return bundle(path)
@@ -80,7 +92,7 @@ sys.modules[__name__].__class__ = _Callable
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command line, and return the exit code."""
+    """Run `python -m penstock.bundle` with these arguments, and return the exit code."""
     if len(arguments) != 1 or arguments[0].startswith("-"):
         sys.stderr.write(_USAGE + "\n")
         return 2

@@ -1,7 +1,7 @@
-"""Spark expressions that convert columns to another type: for incoming rows of a write, and for files with older types.
+"""Spark expressions that convert columns to other types: of incoming rows in a write, and of files with older types in a query.
 
-A value that cannot be converted is an error that names the column, whatever Spark's ANSI mode is. `error_text.typed_error` turns
-the text of Spark's exception into Penstock's error again on the driver.
+A value that cannot be converted raises an error that names the column, whatever Spark's ANSI mode is. On the driver
+`error_text.typed_error` turns the text of Spark's exception into Penstock's error again.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ from penstock.errors import SchemaError
 
 
 def quoted(name: str) -> str:
-    """Return a column name as Spark's parser takes it, whatever characters it holds."""
+    """Return a column name in backticks, as Spark's parser expects names with special characters."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def conform(value: Column, source: DataType, target: DataType, name: str) -> Column:
-    """Return an expression that converts a value to the target type. Nested fields are matched by name, not by position.
+    """Return an expression that converts a value from the type `source` to the type `target`.
+
+    Fields of structs are matched by name, not by position. A value that `target` cannot hold raises an error when Spark evaluates
+    the row.
 
     Args:
-        name: the column's name, for error messages.
+        name: the name of the column, for error messages.
     """
     if source == target:
         return value
@@ -42,13 +45,24 @@ def conform(value: Column, source: DataType, target: DataType, name: str) -> Col
 
 
 def _conform_field(value: Column, source: StructType, field: str, target: DataType, name: str) -> Column:
+    """Return an expression for one field of a struct in the type `target`; null if the source struct does not have the field.
+
+    Args:
+        value: the struct.
+        field: the name of the field.
+        name: the name of the struct's column, for error messages.
+    """
     if field not in source.names:
         return F.lit(None).cast(target)
     return conform(value[field], source[field].dataType, target, f"{name}.{field}")
 
 
 def _cast(value: Column, source: DataType, target: DataType, name: str) -> Column:
-    """Return a cast that raises an error for a value that the target type cannot hold."""
+    """Return an expression that casts a value, and raises an error for a value that the target type cannot hold.
+
+    Args:
+        name: the name of the column, for the error message.
+    """
     if not _can_fail(source, target):
         return value.cast(target)
     cast = _try_cast(value, target)
@@ -62,7 +76,7 @@ def _cast(value: Column, source: DataType, target: DataType, name: str) -> Colum
 
 
 def _try_cast(value: Column, target: DataType) -> Column:
-    """Return the value in another type, or null if the type cannot hold it."""
+    """Return an expression that casts a value; null if the target type cannot hold the value."""
     if hasattr(Column, "try_cast"):  # asked of the class: every attribute of a Column object is a field of the value
         return value.try_cast(target)
     # PySpark 3.5 has try_cast only in SQL, where a lambda is the way to pass a column in.
@@ -70,7 +84,7 @@ def _try_cast(value: Column, target: DataType) -> Column:
 
 
 def _can_fail(source: DataType, target: DataType) -> bool:
-    """Whether the target type cannot hold some values of the source type."""
+    """Whether there are values of the source type that the target type cannot hold."""
     if isinstance(target, DecimalType):
         return not isinstance(source, DecimalType) or _whole_digits(source) > _whole_digits(target)
     if isinstance(source, StringType):
@@ -79,4 +93,5 @@ def _can_fail(source: DataType, target: DataType) -> bool:
 
 
 def _whole_digits(decimal: DecimalType) -> int:
+    """Return the number of digits before the decimal point."""
     return decimal.precision - decimal.scale

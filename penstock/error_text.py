@@ -1,8 +1,8 @@
-"""Typed errors as text, and back: how an error inside a Spark job reaches the driver as the same error.
+"""Turns typed errors into text and back, so that an error raised inside a Spark job reaches the driver with its type.
 
-An expression can only raise text. `marked_ends` encloses the message, so that `typed_error` finds it in whatever Spark makes of
-it: a stack trace, an error class, a Connect status. An error that a worker raises while a query reads (`read_error`) comes out of
-Spark as a traceback inside another error; its last line says what went wrong.
+A Spark expression can only raise text. `marked_ends` encloses the message in markers, so that `typed_error` finds it in whatever
+Spark makes of it: a stack trace, an error class, a Connect status. An error that a worker raises while a query reads
+(`read_error`) comes out of Spark as a traceback inside another error; its last line says what went wrong.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ _RAISED = re.compile(rf"penstock\.errors\.(\w+): (.*?{re.escape(_READING)}[^\n]*
 
 
 def typed_error(message: str) -> PenstockError | None:
-    """Return the error that an expression or a worker raised, found in the text of a Spark exception; None if there is none."""
+    """Return the Penstock error that the text of a Spark exception contains; None if it contains none.
+
+    The error was raised by a Spark expression or by a worker.
+    """
     if found := _MARKED.search(message):
         return _CLASSES[found.group(1)](found.group(2))
     if found := _RAISED.search(message):
@@ -33,12 +36,12 @@ def typed_error(message: str) -> PenstockError | None:
 
 
 def read_error(error: PenstockError, place: str) -> PenstockError:
-    """Return the error of a worker that reads for a query, with its details first and its message last.
+    """Return a worker's error about reading, with the place added and its lines reordered: details first, the message last.
 
-    Spark shows the last line of a traceback, so that line names what is wrong and the place.
+    Spark shows the last line of a traceback, so that line has to name what is wrong and where.
 
     Args:
-        place: what was read.
+        place: what was being read, for example the path of a file.
     """
     message, _, details = str(error).partition("\n")
     last_line = f"{message} {_READING}{place})"
@@ -48,5 +51,9 @@ def read_error(error: PenstockError, place: str) -> PenstockError:
 
 
 def marked_ends(kind: type[PenstockError] = RecordKeyError) -> tuple[str, str]:
-    """Return the texts that go before and after a message, by which `typed_error` finds it."""
+    """Return the markers to put before and after an error message, by which `typed_error` finds it in Spark's text.
+
+    Args:
+        kind: the class of the error that `typed_error` makes of the message.
+    """
     return f"{_OPEN}{kind.__name__}|", f"|penstock{_CLOSE}"

@@ -98,7 +98,7 @@ class CommitUnknown(PenstockError):
 
 
 class CorruptFile(PenstockError):
-    """Raised if a file of the table is not what its name says. Stop, and restore the file or the table."""
+    """Raised if the content of a table's file is damaged or not what its name says. Stop, and restore the file or the table."""
 
 
 class StorageError(PenstockError, OSError):

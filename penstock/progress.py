@@ -1,7 +1,7 @@
-"""The stages of a long operation: shown to the user while they run, and timed for the commit.
+"""Shows the stages of a long operation to the user while they run, and times them for the commit.
 
-Nothing is shown unless the program runs in a terminal or a notebook, or `penstock.progress=on` is set. Spark is not known at this
-level.
+Nothing is shown unless the program runs in a terminal or a notebook, or `penstock.progress=on` is set. This module does not
+import Spark.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _REFRESH_EVERY_S = 0.5
 
 @dataclass(frozen=True)
 class StageTime:
-    """The duration and size of a finished stage."""
+    """The duration of a finished stage, and the rows and bytes that it processed."""
 
     name: str
     seconds: float
@@ -32,7 +32,10 @@ class StageTime:
 
 @dataclass(frozen=True)
 class TaskProgress:
-    """The tasks of a stage. `begun` returns how many have begun, and is called now and then while the stage runs."""
+    """The number of tasks of a running stage, and a function `begun` that returns how many of them have begun.
+
+    The function is called twice a second while progress is shown.
+    """
 
     total: int
     begun: Callable[[], int]
@@ -40,19 +43,19 @@ class TaskProgress:
 
 @dataclass
 class StageNotes:
-    """The rows and bytes that a running stage has processed. The stage sets them."""
+    """The rows and bytes that a running stage has processed. The code of the stage sets them."""
 
     rows: int = 0
     size_bytes: int = 0
 
 
 class Stages:
-    """The stages of one operation.
+    """The stages of one operation, for example of an upsert. Records the time of each, and shows them if the mode says so.
 
     Args:
         title: the operation and the table, such as "upsert trips".
         mode: the value of `penstock.progress`: "on", "off", or "auto" for a terminal or a notebook.
-        around: a context manager that is entered for each stage, called with the title and activity of the stage.
+        around: returns a context manager that is entered for each stage; called with "<title>: <activity of the stage>".
     """
 
     def __init__(
@@ -66,7 +69,15 @@ class Stages:
 
     @contextmanager
     def run(self, name: str, doing: str, tasks: TaskProgress | None = None) -> Iterator[StageNotes]:
-        """Run the block as one stage, which may note its rows and bytes. A stage that fails is recorded, too."""
+        """Run the `with` block as one stage, and record its time. A stage that raises is recorded too.
+
+        The block receives `StageNotes`, in which it may set its rows and bytes.
+
+        Args:
+            name: the name of the stage in `done`.
+            doing: the activity that the user sees, such as "writing files".
+            tasks: the tasks of the stage, to show how many have begun; None: no number is shown.
+        """
         notes = StageNotes()
         started = clock.monotonic_s()
         if self._display:
@@ -81,7 +92,7 @@ class Stages:
                 self._display.end(doing, seconds, notes)
 
     def to_text(self) -> str:
-        """Return the seconds, rows and bytes of each stage as JSON, which a commit stores in its extra metadata."""
+        """Return the seconds, rows and bytes of each finished stage as JSON, for the extra metadata of a commit."""
         stages = {}
         for stage in self.done:
             stages[stage.name] = {"seconds": stage.seconds, "rows": stage.rows, "bytes": stage.size_bytes}
@@ -89,11 +100,12 @@ class Stages:
 
 
 def _no_context(activity: str) -> AbstractContextManager[None]:
+    """Return a context manager that does nothing."""
     return nullcontext()
 
 
 class _Display:
-    """Shows one line per stage: a spinner with the number of begun tasks while the stage runs, then its duration."""
+    """Shows one line per stage on stderr: a spinner with the number of begun tasks while the stage runs, then its duration."""
 
     def __init__(self, title: str) -> None:
         from rich.console import Console
@@ -105,7 +117,7 @@ class _Display:
         self._watcher: threading.Thread | None = None
 
     def begin(self, doing: str, tasks: TaskProgress | None) -> None:
-        """Start the spinner, and a thread that updates the number of tasks."""
+        """Start the spinner of a stage, and a thread that updates the number of begun tasks."""
         line = f"[bold]{self._title}[/bold]  {doing}"
         self._status = self._console.status(line)
         self._status.start()
@@ -115,12 +127,13 @@ class _Display:
             self._watcher.start()
 
     def _watch(self, line: str, tasks: TaskProgress) -> None:
+        """Update the number of begun tasks in the spinner's line until the stage is over. Runs in a thread."""
         while not self._over.wait(_REFRESH_EVERY_S):
             with suppress(Exception):  # counting may fail, as a listing of markers does: the operation must not
                 self._status.update(f"{line}  {min(tasks.begun(), tasks.total)} of {tasks.total}")
 
     def end(self, doing: str, seconds: float, notes: StageNotes) -> None:
-        """Stop the spinner and print the stage with its duration."""
+        """Stop the spinner, and print the stage with its duration and rows."""
         self._over.set()
         if self._watcher is not None:
             self._watcher.join()
@@ -131,6 +144,7 @@ class _Display:
 
 
 def _is_interactive() -> bool:
+    """Whether the program runs in a terminal or a notebook."""
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
@@ -144,7 +158,10 @@ def format_bytes(count: float) -> str:
 
 
 def format_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], width: int = 120) -> str:
-    """Return a table as text, as a terminal of this width shows it."""
+    """Return a table as text, as a terminal of `width` characters shows it.
+
+    The first column is aligned left, the others right.
+    """
     from rich.console import Console
     from rich.table import Table
 

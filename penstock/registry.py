@@ -1,4 +1,4 @@
-"""The registry of users' merge functions, by name. Below all other layers, because options and mergers look names up in it.
+"""The registry of users' merge functions, by name. It is below all other layers, because options and mergers look names up in it.
 
 A function is registered in code, by `@penstock.payload` and `@penstock.merger`, or by an installed package, as an entry point of
 the groups `penstock.payloads` and `penstock.mergers`. Any other name is unknown: no module is imported because an option or a
@@ -29,7 +29,7 @@ _RESERVED = ("org.apache.hudi.", "penstock.")
 
 
 class Kind(str, Enum):
-    """Whether a merge function is called with one pair of rows or with many pairs."""
+    """The two kinds of merge functions: called with one pair of rows, or with many pairs at once."""
 
     #: One pair of rows at a time, as dictionaries.
     PAYLOAD = "payload"
@@ -38,13 +38,16 @@ class Kind(str, Enum):
 
     @property
     def group(self) -> str:
-        """The group of entry points that name functions of this kind."""
+        """The group of entry points in which installed packages declare functions of this kind."""
         return f"penstock.{self.value}s"
 
 
 @dataclass(frozen=True)
 class Registered:
-    """A registered function. Its pickle holds the function itself, not the place to import it from."""
+    """A registered merge function with its name and kind.
+
+    Its pickle holds the function's code, not the module to import it from.
+    """
 
     name: str
     kind: Kind
@@ -54,7 +57,7 @@ class Registered:
         return _load, (self.name, self.kind.value, self.dump())
 
     def dump(self) -> bytes:
-        """Return the function as bytes that can be loaded without its package.
+        """Return the pickled function. The bytes can be loaded where the function's package is not installed.
 
         Raises:
             OptionError: the function holds an object that cannot be pickled, such as a session, a lock or an open file.
@@ -84,12 +87,12 @@ _registered: dict[str, Registered] = {}
 
 
 def payload(name: str) -> Callable[[F], F]:
-    """Register a function of two rows: what becomes of a stored row and an incoming row of the same key.
+    """Register a merge function that is called with one pair of rows: an old and a new row of the same key.
 
-    The function is called with both rows as dictionaries, by column. It returns the merged row, or None to delete the key. `old`
-    is None if the table has no row of the key. Rows of a batch, and of a log, are merged with one another in the same way, so the
-    function has to be associative; `penstock.testing.check_merger` searches for rows that show that it is not. Deletes never
-    reach the function.
+    The function is called as `function(old, new)` with dictionaries, column → value. It returns the merged row, or None to delete
+    the key. `old` is None if the table has no row of the key. Rows of a batch, and of a log, are merged with one another in the
+    same way, so the function has to be associative; `penstock.testing.check_merger` searches for rows that show that it is not.
+    Deletes never reach the function.
 
     Args:
         name: the value of `hoodie.datasource.write.payload.class` that chooses the function. Merge-on-read tables store it.
@@ -110,10 +113,12 @@ def payload(name: str) -> Callable[[F], F]:
 
 
 def merger(name: str) -> Callable[[F], F]:
-    """Register a function of two Arrow tables: row i of both, and of the table that it returns, has the same key.
+    """Register a merge function that is called with many pairs of rows at once: a table of old and a table of new rows.
+
+    Row i of both Arrow tables, and of the table that the function returns, has the same key.
 
     The function is called with the table's columns, without Hudi's meta columns, and returns the same columns. It may add a
-    boolean column `_hoodie_is_deleted`, which says which keys are deleted. The rules of `penstock.payload` hold, but rows of new
+    boolean column `_hoodie_is_deleted`, which is true for keys to delete. The rules of `penstock.payload` hold, but rows of new
     keys are stored without a call of the function.
 
     Args:
@@ -137,7 +142,13 @@ def merger(name: str) -> Callable[[F], F]:
 
 
 def find_registered(name: str) -> Registered | None:
-    """Return the function of this name, registered in code or as an entry point of an installed package; None if unknown."""
+    """Return the merge function of this name, registered in code or as an entry point of an installed package; None if unknown.
+
+    The package of an entry point is imported.
+
+    Raises:
+        OptionError: the package cannot be imported.
+    """
     if name in _registered:
         return _registered[name]
     for kind in Kind:
@@ -148,17 +159,17 @@ def find_registered(name: str) -> Registered | None:
 
 
 def is_registered(name: str) -> bool:
-    """Whether there is a function of this name. No package is imported to find out."""
+    """Whether a merge function of this name is registered, in code or as an entry point. No package is imported to find out."""
     return name in _registered or any(name in _list_entry_points(kind) for kind in Kind)
 
 
 def find_registration(function: object) -> Registered | None:
-    """Return the registration of a function, if it was registered in code."""
+    """Return the name and kind under which a function was registered in code; None if it was not."""
     return next((registered for registered in _registered.values() if registered.function is function), None)
 
 
 def explain_registration(name: str) -> str:
-    """Return what to do about an unknown name, for error messages."""
+    """Return the part of an error message about an unknown function name that says how to register it."""
     return (
         f"register a function under this name first, @penstock.payload({name!r}) or @penstock.merger({name!r}), in this program "
         "or as an entry point of an installed package; no class is loaded because a table or an option names it"
@@ -166,6 +177,7 @@ def explain_registration(name: str) -> str:
 
 
 def _decorator(name: str, kind: Kind) -> Callable[[F], F]:
+    """Return a decorator that registers a function under this name. Raise OptionError if the name is not valid or is reserved."""
     if not _NAME.fullmatch(name) or name.startswith(_RESERVED):
         raise OptionError(
             f"{name!r} cannot name a {kind.value}: take letters, digits and _ . : -, and none of Hudi's and Penstock's own "
@@ -180,6 +192,11 @@ def _decorator(name: str, kind: Kind) -> Callable[[F], F]:
 
 
 def _load_entry_point(name: str, kind: Kind) -> Registered | None:
+    """Import and register the function that an installed package declares under this name; None if no package does.
+
+    Raises:
+        OptionError: the package cannot be imported.
+    """
     point = _list_entry_points(kind).get(name)
     if point is None:
         return None
@@ -195,22 +212,27 @@ def _load_entry_point(name: str, kind: Kind) -> Registered | None:
 
 @cache
 def _list_entry_points(kind: Kind) -> dict[str, EntryPoint]:
-    """Return entry points by name. Cached, because a search through all installed packages takes some milliseconds."""
+    """Return the entry points of a kind of function, by name. Cached: a search through all packages takes some milliseconds."""
     return {point.name: point for point in entry_points(group=kind.group)}
 
 
 def _load(name: str, kind: str, data: bytes) -> Registered:
+    """Rebuild a registered function from its pickle, in a worker."""
     return Registered(name, Kind(kind), _cloudpickle().loads(data))
 
 
 def _cloudpickle() -> Any:
+    """Import and return pyspark's copy of cloudpickle, which workers have too."""
     from pyspark import cloudpickle
 
     return cloudpickle
 
 
 def _find_package(function: Callable[..., Any]) -> Any:
-    """Return the package of a function; None if the workers have it anyway, or if cloudpickle pickles it by value anyway."""
+    """Return the top-level package of a function, which has to be pickled by value; None if that is not necessary.
+
+    It is not necessary for `__main__`, Penstock and the standard library.
+    """
     module = getattr(function, "__module__", None) or type(function).__module__
     top = module.partition(".")[0]
     if top in ("__main__", "penstock") or top in sys.stdlib_module_names:

@@ -1,4 +1,4 @@
-"""`check_merger`, for authors of merge functions: tries the laws that a function should keep on generated rows.
+"""`check_merger`, for authors of merge functions: checks on generated rows whether a function keeps laws such as associativity.
 
 Needs neither Spark nor a table. Rows are generated from few small values of each type, so that they collide often and read well.
 A law that does not hold is reported with the smallest rows that break it.
@@ -41,7 +41,7 @@ _NULLS = 0.15
 
 @dataclass(frozen=True)
 class CounterExample:
-    """Rows that break a law: the input, and the result of each side of the law (None: the key is deleted)."""
+    """Rows that break a law: the input rows, and the result of each side of the law. A row is None if the key is deleted."""
 
     law: str
     rows: dict[str, dict[str, Any] | None]
@@ -56,7 +56,7 @@ class CounterExample:
 
 @dataclass(frozen=True)
 class Laws:
-    """The laws that a function keeps on all rows that were tried, and those it breaks. Prints with the counter-examples."""
+    """The result of `check_merger`: the laws that held on all generated rows, and the broken ones with a counter-example each."""
 
     name: str
     tried: int
@@ -64,7 +64,7 @@ class Laws:
     broken: tuple[CounterExample, ...]
 
     def breaks(self, law: str) -> CounterExample | None:
-        """Return the rows that break a law; None if no such rows were found."""
+        """Return the counter-example of a law; None if the law held."""
         return next((example for example in self.broken if example.law == law), None)
 
     def __str__(self) -> str:
@@ -83,20 +83,20 @@ def check_merger(
     examples: int = 1000,
     seed: int = 0,
 ) -> Laws:
-    """Search for rows that show that a payload or merger breaks a law.
+    """Check on generated rows which laws, such as associativity, a payload or merger keeps.
 
     Batches and merge-on-read tables rely on associativity. Whether a function needs the other laws depends on what may happen to
     its rows. The same seed generates the same rows.
 
     Args:
         merger: the function, or the name under which it is registered.
-        schema: the columns of its rows.
+        schema: the columns of the rows to generate.
         key: the columns of the record key and the partition path; by default the first column.
         kind: `merger` or `payload`, for a function that is not registered.
         examples: how many keys to generate, each with three rows.
 
     Raises:
-        PayloadError: the function raises an exception, or returns what cannot be stored.
+        PayloadError: the function raises an exception, or returns rows that cannot be stored.
 
     Example:
         >>> from penstock.testing import check_merger
@@ -124,6 +124,11 @@ def check_merger(
 
 
 def _find_function(merger: str | Callable[..., Any], kind: str) -> Registered:
+    """Return the registered function of this name, or the function itself as a `Registered`, of the given kind if not registered.
+
+    Raises:
+        OptionError: no function of this name is registered.
+    """
     if isinstance(merger, str):
         registered = find_registered(merger)
         if registered is None:
@@ -134,7 +139,7 @@ def _find_function(merger: str | Callable[..., Any], kind: str) -> Registered:
 
 @dataclass(frozen=True)
 class _Rows:
-    """One row for each of many keys."""
+    """One row for each of many keys, some of them deleted. Row i of all `_Rows` of a trial has the same key."""
 
     table: pa.Table
     #: False where the key is deleted; the table's row then means nothing.
@@ -146,7 +151,7 @@ class _Rows:
 
 
 class _Trial:
-    """A function, and three rows, a, b and c, for each of many keys."""
+    """A merge function under test, and the generated rows: three rows, a, b and c, for each of many keys."""
 
     def __init__(self, merger: UserMerger, tables: Sequence[pa.Table]) -> None:
         self._merger = merger
@@ -155,7 +160,7 @@ class _Trial:
             self._rows[name] = _Rows(table, np.ones(table.num_rows, np.bool_))
 
     def find_counter_example(self, law: str) -> CounterExample | None:
-        """Return the smallest rows on which the two sides of a law differ; None if they never differ."""
+        """Return the smallest rows for which the two sides of a law differ; None if there are none."""
         sides = {side: rows.to_list() for side, rows in self._compute_sides(law).items()}
         names = "abc" if law == "associative" else "ab"
         columns = {name: self._rows[name].to_list() for name in names} | sides
@@ -167,7 +172,7 @@ class _Trial:
         return CounterExample(law, min(broken, key=_measure)) if broken else None
 
     def _compute_sides(self, law: str) -> dict[str, _Rows]:
-        """Return the rows of both sides of a law, by the side's formula."""
+        """Return the two sides of a law, evaluated for all keys: formula such as `f(f(a, b), c)` → rows."""
         f = self._join
         a, b, c = self._rows.values()
         if law == "associative":
@@ -179,7 +184,13 @@ class _Trial:
         return {"f(None, f(a, b))": f(None, f(a, b)), "f(f(None, a), b)": f(f(None, a), b)}
 
     def _join(self, old: _Rows | None, new: _Rows) -> _Rows:
-        """Return one row for each pair. A row behind a deleted one begins again, as in a batch and in a log."""
+        """Return f(old, new) for each key.
+
+        A new row after a deleted one is merged as the first row of its key, as in batches and logs.
+
+        Args:
+            old: the older rows; None: no key has an older row.
+        """
         has_old = np.zeros(len(new.there), np.bool_) if old is None else old.there
         marked = new.table.append_column(FRESH, pa.array(~has_old)).append_column(GONE, pa.array(~new.there))
         choices, rows = self._merger.join_pairs((old or new).table, marked)
@@ -190,7 +201,12 @@ class _Trial:
 
 
 def _generate_tables(schema: pa.Schema, fixed: Sequence[str], examples: int, seed: int) -> list[pa.Table]:
-    """Return three tables whose rows have the same keys."""
+    """Generate three tables in which row i has the same key, and random values in the other columns.
+
+    Args:
+        fixed: the columns of the record key and the partition path.
+        examples: the number of rows of each table.
+    """
     random = np.random.default_rng(seed)
     key_columns = {path.split(".")[0] for path in fixed}
     keys = {field.name: _generate_column(random, field, examples, nulls=0) for field in schema if field.name in key_columns}
@@ -202,6 +218,12 @@ def _generate_tables(schema: pa.Schema, fixed: Sequence[str], examples: int, see
 
 
 def _generate_column(random: np.random.Generator, field: pa.Field, count: int, nulls: float = _NULLS) -> pa.Array:
+    """Generate a column of random samples of the field's type.
+
+    Args:
+        count: the number of values.
+        nulls: the share of nulls, if the field is nullable.
+    """
     samples = _list_samples(field.type)
     if field.name == DELETE_FLAG:
         samples = [False]  # deletes never reach the function
@@ -211,7 +233,11 @@ def _generate_column(random: np.random.Generator, field: pa.Field, count: int, n
 
 
 def _list_samples(kind: pa.DataType) -> list[Any]:
-    """Return a few values of a type. Sums of the fractions are exact, so that sums keep the laws."""
+    """Return a few small values of a type, from which columns are generated. Sums of the fractions are exact: sums keep the laws.
+
+    Raises:
+        SchemaError: there are no samples of this type.
+    """
     types = pa.types
     if types.is_struct(kind):
         return [_sample_struct(kind, number) for number in range(4)]
@@ -226,6 +252,7 @@ def _list_samples(kind: pa.DataType) -> list[Any]:
 
 
 def _sample_struct(kind: pa.StructType, number: int) -> dict[str, Any]:
+    """Return a struct made of samples of its fields; `number` selects the samples."""
     struct = {}
     for field in kind:
         samples = _list_samples(field.type)
@@ -248,6 +275,7 @@ _SAMPLES: list[tuple[Callable[[pa.DataType], bool], list[Any]]] = [
 
 
 def _are_same(left: Any, right: Any) -> bool:
+    """Whether two rows or values are equal, where NaN equals NaN, also inside structs and lists."""
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(_are_same(left[name], right[name]) for name in left)
     if isinstance(left, list) and isinstance(right, list):
@@ -256,9 +284,10 @@ def _are_same(left: Any, right: Any) -> bool:
 
 
 def _measure(rows: dict[str, Any]) -> int:
-    """Return how hard a counter-example is to read: its length, with a penalty for nulls."""
+    """Return a number that is greater for a counter-example that is harder to read: its length, with a penalty for nulls."""
     return len(repr(rows)) + 10 * repr(rows).count("None")
 
 
 def _format_cell(row: dict[str, Any] | None, name: str) -> str:
+    """Return the value of a column for a printed counter-example; `gone` if the key is deleted."""
     return "gone" if row is None else repr(row.get(name))

@@ -15,7 +15,7 @@ from penstock.timeline.clean_file import CleanResult
 
 @dataclass(frozen=True)
 class Cleaned:
-    """A clean that deleted old file versions.
+    """The result of a clean: how many old files it deleted.
 
     Example:
         >>> for _ in range(2):
@@ -38,7 +38,7 @@ class CleaningMethods(TableHandle):
     """The methods of `Table` that clean old file versions and archive old instants."""
 
     def clean(self, options: Mapping[str, object] | None = None) -> Cleaned | None:
-        """Delete file versions that no reader can request any more. Other processes may read and write at the same time.
+        """Delete old file versions that the options do not retain. Other processes may read and write at the same time.
 
         Every write cleans, unless `hoodie.clean.automatic` is false. A clean that died is finished first.
 
@@ -68,7 +68,7 @@ class CleaningMethods(TableHandle):
         return _cleaned(done[-1]) if done else None
 
     def archive(self, options: Mapping[str, object] | None = None) -> int:
-        """Move old instants from the timeline to the archive, so that loading the timeline stays fast.
+        """Move old instants from the active timeline to the archive, so that loading the timeline stays fast.
 
         Every write archives, unless `hoodie.archive.automatic` is false.
 
@@ -76,7 +76,7 @@ class CleaningMethods(TableHandle):
             options: options by their keys, for example `hoodie.keep.min.commits` and `hoodie.keep.max.commits`.
 
         Returns:
-            The number of instants archived.
+            The number of archived instants.
 
         Raises:
             OptionError: options contradict each other.
@@ -96,6 +96,7 @@ class CleaningMethods(TableHandle):
 
 
 def _cleaned(result: CleanResult) -> Cleaned:
+    """Return the result of a clean as `Cleaned`, with the counts of all partitions added up."""
     partitions = result.partitions.values()
     return Cleaned(
         instant=result.instant,

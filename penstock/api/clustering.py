@@ -21,7 +21,7 @@ from penstock.timeline.instant import Instant
 
 @dataclass(frozen=True)
 class PendingClustering:
-    """A pending clustering.
+    """A clustering plan that is not completed, and how much it will rewrite.
 
     Example:
         >>> plan = table.schedule_clustering()
@@ -43,7 +43,7 @@ class PendingClustering:
 
 
 class PendingClusterings(Report[PendingClustering]):
-    """Pending clusterings, oldest first.
+    """The clustering plans that are not completed, oldest first. `Table.pending_clusterings` returns it.
 
     Example:
         >>> plan = table.schedule_clustering()
@@ -74,7 +74,7 @@ class PendingClusterings(Report[PendingClustering]):
 
 
 class ClusteringMethods(TableHandle):
-    """The methods of `Table` for clustering, which rewrites small files into larger, sorted ones."""
+    """The methods of `Table` for clustering, which rewrites small files into larger files, sorted if the options name columns."""
 
     def cluster(self, instant: str | None = None, options: Mapping[str, object] | None = None) -> list[Commit]:
         """Rewrite small files into larger ones, sorted by the columns that the options name. Other processes may write.
@@ -82,14 +82,15 @@ class ClusteringMethods(TableHandle):
         Pending plans are run first. Then a new plan is made and run, regardless of the number of commits since the last one.
 
         Args:
-            instant: only the plan of this instant.
+            instant: the instant of the pending plan to run; None: run all pending plans and a new one.
             options: options by their keys, for example `hoodie.clustering.plan.strategy.sort.columns`.
 
         Returns:
-            A commit for each plan that was run.
+            One commit for each plan that was run; an empty list if no file group was eligible.
 
         Raises:
-            OptionError: there is no such plan.
+            OptionError: there is no pending clustering of this instant.
+            Unsupported: the table has a fixed number of buckets, or the execution strategy is unknown.
             SchemaError: a sort column does not exist, or its type has no order.
             WriteConflict: another process runs the plan, or a write has changed a file group of the plan.
 
@@ -111,14 +112,17 @@ class ClusteringMethods(TableHandle):
     def schedule_clustering(
         self, *, if_due: bool = False, options: Mapping[str, object] | None = None
     ) -> PendingClustering | None:
-        """Schedule a clustering. `cluster` runs it later, in this process or in another.
+        """Make a clustering plan and store it on the timeline. `cluster` runs it later, in this process or in another.
 
         Args:
-            if_due: only if enough commits were made since the last clustering, by the options.
+            if_due: whether to make a plan only if enough commits were made since the last clustering, by the options.
             options: options by their keys.
 
         Returns:
-            The plan; None if no file group is eligible, or if a write is in progress.
+            The plan; None if no file group is eligible, if no plan is due, or if a write is in progress.
+
+        Raises:
+            Unsupported: the table has a fixed number of buckets.
 
         Example:
             >>> plan = table.schedule_clustering()
@@ -130,10 +134,13 @@ class ClusteringMethods(TableHandle):
         return next((plan for plan in self.pending_clusterings() if planned and plan.instant == planned.time), None)
 
     def unschedule_clustering(self, instant: str) -> None:
-        """Take a clustering plan off the timeline, and roll back the files of a run that died.
+        """Take a clustering plan off the timeline, and delete the files of a run that died.
+
+        Args:
+            instant: the instant of the plan.
 
         Raises:
-            OptionError: there is no clustering plan of this instant.
+            OptionError: there is no pending clustering of this instant.
             WriteConflict: another process is running the plan.
 
         Example:
@@ -145,7 +152,7 @@ class ClusteringMethods(TableHandle):
         unschedule_clustering(self._state({}), instant)
 
     def pending_clusterings(self) -> PendingClusterings:
-        """Return pending clusterings, oldest first.
+        """Return the clustering plans that are not completed, oldest first.
 
         Example:
             >>> len(table.pending_clusterings())
@@ -158,6 +165,7 @@ class ClusteringMethods(TableHandle):
 
 
 def _describe_plan(instant: Instant, plan: ClusteringPlan) -> PendingClustering:
+    """Return the report entry of a clustering plan."""
     slices = list(plan.slices)
     return PendingClustering(
         instant=instant.time,

@@ -22,7 +22,7 @@ from penstock.timeline.instant import Instant
 
 @dataclass(frozen=True)
 class PendingCompaction:
-    """A pending compaction.
+    """A compaction plan that is not completed, and how much it will merge.
 
     Example:
         >>> mor.schedule_compaction()
@@ -38,7 +38,7 @@ class PendingCompaction:
 
 
 class PendingCompactions(Report[PendingCompaction]):
-    """Pending compactions, oldest first.
+    """The compaction plans that are not completed, oldest first. `Table.pending_compactions` returns it.
 
     Example:
         >>> _ = mor.schedule_compaction()
@@ -66,23 +66,24 @@ class PendingCompactions(Report[PendingCompaction]):
 
 
 class CompactionMethods(TableHandle):
-    """The methods of `Table` for compaction and log compaction."""
+    """The methods of `Table` for compaction (merges logs into base files) and log compaction (joins small log blocks)."""
 
     def compact(self, instant: str | None = None, options: Mapping[str, object] | None = None) -> list[Commit]:
         """Merge the log files of a merge-on-read table into base files. Other processes may write at the same time.
 
-        Pending plans are run first. Then the remaining log files are planned and compacted, regardless of the trigger.
+        Pending plans are run first. Then a plan for the remaining log files is made and run, even if the options do not ask for
+        one yet.
 
         Args:
-            instant: only the plan of this instant.
+            instant: the instant of the pending plan to run; None: run all pending plans and a new one.
             options: options by their keys, for example `hoodie.compaction.strategy`.
 
         Returns:
-            A commit for each plan that was run.
+            One commit for each plan that was run; an empty list if there are no log files to compact.
 
         Raises:
             Unsupported: the table is copy-on-write.
-            OptionError: there is no such plan.
+            OptionError: there is no pending compaction of this instant.
             WriteConflict: another process runs the plan at the same time.
 
         Example:
@@ -102,13 +103,18 @@ class CompactionMethods(TableHandle):
         return [Commit.of(commit.instant, commit.metadata) for commit in done]
 
     def compact_logs(self, options: Mapping[str, object] | None = None) -> list[Commit]:
-        """Join the log blocks of file groups with many blocks, without touching base files. A write in progress prevents it.
+        """Join the log blocks of file groups with many log blocks into larger ones. Base files are not changed.
+
+        Nothing is done while a write is in progress.
 
         Args:
             options: options by their keys; `hoodie.log.compaction.blocks.threshold` is the least number of blocks.
 
         Returns:
-            A commit for each plan that was run.
+            One commit for each plan that was run.
+
+        Raises:
+            Unsupported: the table is copy-on-write.
 
         Example:
             >>> _ = mor.upsert(trips.where("id = 'c'").selectExpr("id", "city", "ts + 9 as ts", "fare"))
@@ -124,14 +130,17 @@ class CompactionMethods(TableHandle):
     def schedule_compaction(
         self, *, if_due: bool = False, options: Mapping[str, object] | None = None
     ) -> PendingCompaction | None:
-        """Schedule a compaction. `compact` runs it later, in this process or in another.
+        """Make a compaction plan and store it on the timeline. `compact` runs it later, in this process or in another.
 
         Args:
-            if_due: only if the trigger of the options is reached.
+            if_due: whether to make a plan only if enough commits or time passed since the last compaction, by the options.
             options: options by their keys.
 
         Returns:
-            The plan; None if there are no log files to compact, or if a write is in progress.
+            The plan; None if there are no log files to compact, if no plan is due, or if a write is in progress.
+
+        Raises:
+            Unsupported: the table is copy-on-write.
 
         Example:
             >>> plan = mor.schedule_compaction()
@@ -142,11 +151,15 @@ class CompactionMethods(TableHandle):
         return next((plan for plan in self.pending_compactions() if planned and plan.instant == planned.time), None)
 
     def unschedule_compaction(self, instant: str) -> None:
-        """Take a compaction plan off the timeline whose run has not started. No other process may write to the table.
+        """Take a compaction plan off the timeline. Its run must not have started, and no other process may write to the table.
+
+        Args:
+            instant: the instant of the plan.
 
         Raises:
-            OptionError: there is no compaction plan of this instant, or its run has started.
+            OptionError: there is no pending compaction of this instant, its run has started, or a savepoint needs its log files.
             WriteConflict: a write is in progress.
+            Unsupported: the table is copy-on-write.
 
         Example:
             >>> plan = mor.schedule_compaction()
@@ -157,14 +170,20 @@ class CompactionMethods(TableHandle):
         unschedule(self._state({}), instant)
 
     def repair_compaction(self, instant: str) -> list[str]:
-        """Repair the log files of a plan that another engine was unscheduling when it died. No other process may write.
+        """Undo the renaming of log files by another engine that died while it unscheduled a compaction.
+
+        No other process may write.
+
+        Args:
+            instant: the instant of the compaction plan, which is still pending.
 
         Returns:
             The new names of the log files that were renamed.
 
         Raises:
-            OptionError: there is no such plan.
+            OptionError: there is no pending compaction of this instant.
             CorruptFile: a file that the plan names is missing.
+            Unsupported: the table is copy-on-write.
 
         Example:
             >>> mor.repair_compaction(mor.schedule_compaction().instant)
@@ -173,7 +192,7 @@ class CompactionMethods(TableHandle):
         return repair(self._state({}), instant)
 
     def pending_compactions(self) -> PendingCompactions:
-        """Return pending compactions, oldest first.
+        """Return the compaction plans that are not completed, oldest first.
 
         Example:
             >>> len(mor.pending_compactions())
@@ -186,6 +205,7 @@ class CompactionMethods(TableHandle):
 
 
 def _describe_plan(instant: Instant, plan: CompactionPlan) -> PendingCompaction:
+    """Return the report entry of a compaction plan."""
     return PendingCompaction(
         instant=instant.time,
         state=instant.state.name.lower(),

@@ -1,4 +1,4 @@
-"""The settings and schema of a new table, checked before `Table.create` writes anything."""
+"""Resolves and checks the settings and schema of a new table, before `Table.create` writes anything."""
 
 from __future__ import annotations
 
@@ -18,12 +18,21 @@ from penstock.write.rows.schema import check_column_names, check_columns, drop_p
 from penstock.write.settings import WriteSettings, resolve_settings
 
 Names: TypeAlias = "str | Sequence[str]"
-#: What `Table.create` takes as columns: a Spark schema, a DataFrame that has it, DDL text, or an Arrow schema.
+#: What `Table.create` takes as columns: a Spark schema, a DataFrame that has them, a DDL string, or an Arrow schema.
 Columns: TypeAlias = "StructType | DataFrame | str | pa.Schema"
 
 
 def decide_new_table(spark: SparkSession, schema: Columns, given: Mapping[str, object]) -> tuple[WriteSettings, str]:
-    """Return the settings and the Avro schema of a new table, checked against each other."""
+    """Return the settings and the Avro schema (as JSON) of a new table, after checking that the columns fit the settings.
+
+    Args:
+        schema: the columns, in one of the forms that `Table.create` takes.
+        given: the options of the new table, by their keys. The table's name is among them.
+
+    Raises:
+        SchemaError: a key, partition or ordering column is not among the columns, or a column cannot be stored.
+        OptionError: an option is invalid.
+    """
     options = read_options(given)
     struct = _struct(spark, schema, str(given[o.TABLE_NAME.key]))
     settings = resolve_settings(options, None, frozenset(struct.names))
@@ -37,12 +46,18 @@ def decide_new_table(spark: SparkSession, schema: Columns, given: Mapping[str, o
 
 
 def joined(names: Names | None) -> str | None:
-    """Return column names as a comma-separated string, as options expect it; None if there are none."""
+    """Return one or several column names as a comma-separated string, as options expect it; None if there are no names."""
     listed = [names] if isinstance(names, str) else list(names or ())
     return ",".join(listed) or None
 
 
 def _struct(spark: SparkSession, schema: Columns, name: str) -> StructType:
+    """Return the columns of a new table as a Spark schema, without meta columns.
+
+    Args:
+        schema: the columns, in one of the forms that `Table.create` takes.
+        name: the table's name, which the Avro schema needs.
+    """
     if isinstance(schema, StructType):
         return schema
     if isinstance(schema, pa.Schema):

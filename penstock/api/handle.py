@@ -18,29 +18,40 @@ from penstock.table.state import TableState, open_table, table_exists
 
 @dataclass(frozen=True, repr=False)
 class TableHandle:
-    """A path, a Spark session and default options. It caches no state of the table: every method opens the table again."""
+    """The base class of `Table`: a path, a Spark session and default options.
+
+    It caches no state of the table: every method opens the table again.
+    """
 
     path: str
     _spark: SparkSession | None = field(default=None, compare=False)
-    #: Default options of every method of this object. The options of a call override them.
+    #: Default options of every write and table service called on this object. The options of a call override them.
     options: Mapping[str, object] = field(default_factory=dict, compare=False)
 
     def _state(self, options: Mapping[str, object] | None = None) -> TableState:
         """Open the table and return its current state.
 
         Args:
-            options: the options of the call, which override those of this object; None opens the table without any options.
+            options: the options of the call, which override the options of this object. None: the table is opened without
+                options.
         """
         if options is None:
             return open_table(self.path)
         return open_table(self.path, read_options({**self.options, **call_options(options, {})}))
 
     def _reader(self) -> SparkSession:
-        """Return the session of this object if set, otherwise the active session."""
+        """Return the Spark session of this object if set, otherwise the active Spark session.
+
+        Raises:
+            OptionError: there is neither.
+        """
         return self._spark or find_session(None)
 
     def _given(self, operation: Operation, options: Mapping[str, object] | None) -> dict[str, object]:
         """Return the options of a write: those of this object, overridden by those of the call, and the operation.
+
+        Args:
+            options: the options of the call; None: no options.
 
         Raises:
             TableNotFound: the table was deleted. A write would create a new table at its path.
@@ -51,7 +62,7 @@ class TableHandle:
 
 
 def find_session(spark: SparkSession | None) -> SparkSession:
-    """Return `spark` if it is set, otherwise the active Spark session. Call `penstock.enable` on the session.
+    """Return `spark` if set, otherwise the active Spark session, with `format("hudi")` enabled (`penstock.enable`).
 
     Raises:
         OptionError: `spark` is None and there is no active session.
@@ -63,9 +74,10 @@ def find_session(spark: SparkSession | None) -> SparkSession:
 
 
 def call_options(options: Mapping[str, object] | None, more: Mapping[str, object]) -> dict[str, object]:
-    """Return the options with each alias replaced by the option's main key, so that they override other options by key.
+    """Return the options of a call by their main keys. An alias of an option is replaced by its main key.
 
     Args:
+        options: options by their keys or aliases; None: no options.
         more: further options, from keyword arguments. They override `options`.
 
     Raises:
@@ -84,7 +96,7 @@ def call_options(options: Mapping[str, object] | None, more: Mapping[str, object
 
 
 def check_partition(path: str) -> str:
-    """Return a partition path without leading and trailing slashes.
+    """Check a partition path that the caller passed, and return it without leading and trailing slashes.
 
     Raises:
         OptionError: a part of the path is `.` or `..`, begins with `.hoodie`, or holds a null character.

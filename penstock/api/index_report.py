@@ -46,13 +46,13 @@ class IndexUse:
 
     @property
     def false_positive_rate(self) -> float | None:
-        """The share of the files without an incoming key that were opened all the same; None if every file holds a key."""
+        """The share of the base files without an incoming key that were opened; None if every base file held an incoming key."""
         without = self.files - self.holding
         return (self.opened - self.holding) / without if without else None
 
 
 class IndexReport(Report[IndexUse]):
-    """How many files and keys the index read in recent writes, newest first.
+    """How many files and keys the index read in recent writes, newest first. `Table.index_report` returns it.
 
     Example:
         >>> _ = table.upsert(trips)
@@ -91,11 +91,18 @@ class IndexReport(Report[IndexUse]):
 
 
 def index_report(table: TableState, limit: int) -> IndexReport:
-    """Return the index report of the latest writes, at most `limit`. Writes whose commits hold no index counts are left out."""
+    """Return how many files and keys the index read in the latest writes, newest first.
+
+    Writes whose commits hold no index counts are left out.
+
+    Args:
+        limit: the most writes to return.
+    """
     return IndexReport(list(islice(_uses(table), limit)), table.config.name)
 
 
 def _uses(table: TableState) -> Iterator[IndexUse]:
+    """Yield the index counts of each write on the active timeline, newest first. Writes that located no keys are left out."""
     for instant in reversed(table.timeline.writes):
         metadata = read_metadata(table.storage, table.base_path, instant)
         figures = json.loads(metadata.extra.get(INDEX_FIGURES, "{}"))

@@ -1,4 +1,4 @@
-"""The methods of `Table` that inspect it: history, files and index figures. They read no row."""
+"""The methods of `Table` that show its history, files and index counts. They read no rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHORT_ID = 8
 
 @dataclass(frozen=True)
 class HistoryEntry:
-    """One instant of the timeline. Counts are None unless it is a completed write.
+    """One instant of the timeline. The operation and the counts are None unless it is a completed write.
 
     Example:
         >>> entry = table.history()[0]
@@ -46,7 +46,7 @@ class HistoryEntry:
 
 @dataclass(frozen=True)
 class DataFile:
-    """The current base file of a file group.
+    """The current base file of a file group, and how many log files belong to it.
 
     Example:
         >>> file = table.files("berlin")[0]
@@ -57,7 +57,7 @@ class DataFile:
     partition: str
     file_group: str
     instant: str
-    #: None if the commit that wrote the file is archived.
+    #: The number of rows; None if the commit that wrote the file is archived.
     rows: int | None
     size_bytes: int
     log_files: int
@@ -65,7 +65,7 @@ class DataFile:
 
 
 class History(Report[HistoryEntry]):
-    """The instants of a table, newest first.
+    """The instants of a table's active timeline, newest first. `Table.history` returns it.
 
     Example:
         >>> [entry.operation for entry in table.history()]
@@ -98,14 +98,14 @@ class History(Report[HistoryEntry]):
 
     @property
     def shown(self) -> tuple[Column, ...]:
-        """The columns to show: the state only if an instant is not completed."""
+        """The columns to print. The state is left out if all instants are completed."""
         if any(entry.state != "completed" for entry in self):
             return self.columns
         return tuple(c for c in self.columns if c.title != "state")
 
 
 class Files(Report[DataFile]):
-    """The base files that a read of the whole table opens, by partition.
+    """The current base file of each file group, by partition. `Table.files` returns it.
 
     Example:
         >>> sum(file.rows for file in table.files())
@@ -142,7 +142,7 @@ class InspectMethods(TableHandle):
         """Return the instants of the active timeline, newest first.
 
         Args:
-            limit: at most this many instants.
+            limit: return at most this many instants; None: all.
 
         Example:
             >>> _ = table.delete(trips.where("id = 'a'"))
@@ -160,13 +160,13 @@ class InspectMethods(TableHandle):
         return History([_history_entry(state, i) for i in (newest if limit is None else newest[:limit])], state.config.name)
 
     def index_report(self, limit: int = 20) -> IndexReport:
-        """Return the figures of the index for recent writes: files it could have opened, files it opened, and false positives.
+        """Return how many files and keys the index read in recent writes, newest first.
 
-        Commits keep these figures (`penstock.index` in their extra metadata). Writes of other engines have none, and neither
+        Commits store these counts (`penstock.index` in their extra metadata). Writes of other engines have none, and neither
         have inserts, which locate no keys.
 
         Args:
-            limit: at most this many writes.
+            limit: return at most this many writes.
 
         Example:
             >>> _ = table.upsert(trips)
@@ -176,10 +176,13 @@ class InspectMethods(TableHandle):
         return index_report(self._state(), limit)
 
     def files(self, partition: str | None = None) -> Files:
-        """Return the files that a read opens: the current base file of each file group.
+        """Return the current base file of each file group, with its rows and size. No data file is opened.
 
         Args:
-            partition: only files of this partition path; no other folder is listed.
+            partition: the partition path whose files to return; no other folder is listed. None: all partitions.
+
+        Raises:
+            OptionError: `partition` leads out of the table's folder.
 
         Example:
             >>> [(file.partition, file.rows) for file in table.files()]
@@ -195,7 +198,7 @@ class InspectMethods(TableHandle):
 
 
 def _history_entry(state: TableState, instant: Instant) -> HistoryEntry:
-    """Return one entry of the history, with counts if the instant is a completed write."""
+    """Return the history entry of an instant, with operation and counts if it is a completed write."""
     entry = HistoryEntry(
         instant=instant.time, time=parse_time(instant.time), action=instant.action.value, state=instant.state.name.lower()
     )
@@ -214,7 +217,10 @@ def _history_entry(state: TableState, instant: Instant) -> HistoryEntry:
 
 
 def _count_rows_by_file(state: TableState, slices: Sequence[FileSlice]) -> dict[str, int]:
-    """Return the number of rows of each base file, by its path below the table, from the commits that wrote the files."""
+    """Return the number of rows of each base file, by its path relative to the base path of the table.
+
+    The numbers are read from the commits that wrote the files. Files whose commit is archived are missing in the result.
+    """
     instants = {file_slice.base_instant for file_slice in slices}
     rows: dict[str, int] = {}
     for instant in state.timeline.writes:
@@ -227,6 +233,11 @@ def _count_rows_by_file(state: TableState, slices: Sequence[FileSlice]) -> dict[
 
 
 def _describe_file(slice_: FileSlice, rows: Mapping[str, int]) -> DataFile:
+    """Return the report entry of the base file of a slice.
+
+    Args:
+        rows: the number of rows of base files, by path relative to the base path of the table.
+    """
     base: Any = slice_.base_file  # `list_base_slices` returns only slices with a base file
     below = f"{slice_.partition_path}/{base.name}" if slice_.partition_path else base.name
     return DataFile(
@@ -241,5 +252,5 @@ def _describe_file(slice_: FileSlice, rows: Mapping[str, int]) -> DataFile:
 
 
 def _short_id(file_group: str) -> str:
-    """Return the start of a file group's id, which is enough to compare ids by eye."""
+    """Return the first characters of a file group's id, which are enough to tell ids apart by eye."""
     return file_group if len(file_group) <= _SHORT_ID + 1 else f"{file_group[:_SHORT_ID]}…"

@@ -22,7 +22,7 @@ from penstock.table.state import reload_table
 
 
 class Health(Report[Finding]):
-    """The health of a table: measures, each with a suggestion if the value is bad.
+    """Measures of a table's health, each with a suggestion if its value is bad. `Table.health` returns it.
 
     Example:
         >>> [finding.measure for finding in table.health() if not finding.is_fine]
@@ -41,6 +41,8 @@ class Health(Report[Finding]):
 class FileProblems(Report[FileProblem]):
     """Files that the timeline needs and that are missing, and data files that no instant of the timeline explains.
 
+    `Table.check_files` returns it.
+
     Example:
         >>> len(table.check_files())
         0
@@ -53,7 +55,7 @@ class FileProblems(Report[FileProblem]):
 
 @dataclass(frozen=True)
 class ServiceRun:
-    """One table service: what it did, or that it was not due.
+    """The result of one table service in a run: what it did, that it was not due, or why it failed.
 
     Example:
         >>> [(run.service, run.done) for run in table.run_due()]
@@ -69,7 +71,7 @@ class ServiceRun:
 
 
 class ServiceRuns(Report[ServiceRun]):
-    """The table services of one run.
+    """The results of the table services of one run. `Table.run_due` returns it.
 
     Example:
         >>> len(table.run_due())
@@ -89,12 +91,15 @@ class MaintenanceMethods(TableHandle):
     """The methods of `Table` for maintenance: health, file check, expired partitions, and all services that are due."""
 
     def health(self, options: Mapping[str, object] | None = None) -> Health:
-        """Report small files, rows per file, logs, pending plans, the last clean and the timeline, with a suggestion for each.
+        """Return measures of the table's health, such as small files, log sizes and pending plans, with suggestions.
 
         No data file is opened and nothing is written.
 
         Args:
             options: options by their keys, for example `hoodie.parquet.small.file.limit`.
+
+        Returns:
+            One finding per measure, with a suggestion if its value is bad.
 
         Example:
             >>> print(table.health())
@@ -112,8 +117,8 @@ class MaintenanceMethods(TableHandle):
     def check_files(self) -> FileProblems:
         """Check that every file which commits, savepoints and plans need exists, and that the timeline explains every data file.
 
-        Old versions and replaced file groups are fine: cleaning deletes them. Rows are not read. Call it while no process
-        writes or cleans; a write in progress may look like a problem.
+        Old file versions and replaced file groups are no problem: a clean deletes them. No rows are read. Call it while no
+        process writes or cleans; a write in progress may look like a problem.
 
         Returns:
             The problems; an empty report if there are none.
@@ -129,7 +134,7 @@ class MaintenanceMethods(TableHandle):
         return FileProblems(check_files(state), state.config.name)
 
     def expire_partitions(self, options: Mapping[str, object] | None = None) -> Commit | None:
-        """Remove expired partitions, as one commit. Their files stay until they are cleaned.
+        """Remove partitions that are older than the options allow, in one commit. Their files stay until they are cleaned.
 
         Every write does this if `hoodie.partition.ttl.inline` is true.
 
@@ -140,7 +145,7 @@ class MaintenanceMethods(TableHandle):
             The commit; None if no partition has expired, or, with a warning, if another process writes.
 
         Raises:
-            OptionError: the options set no lifetime of partitions.
+            OptionError: the options do not say after how many days a partition expires.
 
         Example:
             >>> table.expire_partitions({"hoodie.partition.ttl.strategy.days.retain": 30}) is None
@@ -160,7 +165,7 @@ class MaintenanceMethods(TableHandle):
     def run_due(
         self, options: Mapping[str, object] | None = None, told: Callable[[ServiceRun], None] | None = None
     ) -> ServiceRuns:
-        """Run the table services that are due: clean, archive, compaction of merge-on-read tables, clustering.
+        """Run the table services that are due: clean, archive, compaction of merge-on-read tables, clustering, and others.
 
         Other processes may write at the same time. A service that fails does not stop the next one. Pending plans, and plans
         whose run died, are finished. A new clustering is scheduled only if the options ask for it, for example
@@ -168,7 +173,10 @@ class MaintenanceMethods(TableHandle):
 
         Args:
             options: options by their keys.
-            told: called with the result after each service.
+            told: called after each service with its result; None: not called.
+
+        Returns:
+            One result per service, also for services that were not due or failed.
 
         Raises:
             OptionError: options contradict each other.

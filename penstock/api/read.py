@@ -37,16 +37,16 @@ class ReadMethods(TableHandle):
         """Return the rows of the table as a lazy DataFrame: meta columns first, then the table's own.
 
         Args:
-            as_of: read the table at this moment: an instant, a time as text, a datetime, or a `Commit`.
-            columns: only these columns, in this order.
-            partitions: only these partition paths; no other folder is listed. `*` stands for any characters.
+            as_of: read the table as it was at this moment: an instant, a date string, a datetime, or a `Commit`; None: now.
+            columns: the columns to return, in this order; None: all.
+            partitions: the partition paths to read; None: all. No other folder is listed. `*` stands for any characters.
             options: read options, by their keys.
-            equals: only rows whose columns have these values. In a table with the bucket index, values for its hash fields select
-                the bucket to open; a later `where` on the DataFrame returns the same rows, and opens all buckets.
+            equals: return only rows whose columns have these values. In a table with the bucket index, values for its hash fields
+                select the bucket to open; a later `where` on the DataFrame returns the same rows, and opens all buckets.
 
         Raises:
             SchemaError: the table does not have one of the columns.
-            OptionError: the time cannot be read, or the table does not have one of the partitions.
+            OptionError: `as_of` is not a time, or the table does not have one of the partitions.
 
         Example:
             >>> first = table.history()[0].instant
@@ -76,18 +76,18 @@ class ReadMethods(TableHandle):
         a compaction or clustering only moved. Pass the greatest `_hoodie_commit_time` as `since` of the next call.
 
         Args:
-            since: an instant, a time as text, a datetime, or a `Commit`; its own changes are excluded. `"000"` is before all.
-            until: the last moment whose changes are included; by default the last write.
-            columns: only these columns, in this order.
-            partitions: only these partition paths. `*` stands for any characters.
+            since: an instant, a date string, a datetime, or a `Commit`; its own changes are excluded. `"000"` is before all.
+            until: the last moment whose changes are included; None: the last write.
+            columns: the columns to return, in this order; None: all.
+            partitions: the partition paths to read; None: all. `*` stands for any characters.
             options: read options, by their keys.
-            equals: only rows whose columns have these values.
+            equals: return only rows whose columns have these values.
 
         Raises:
             ChangesLost: files of that time were cleaned. Read the whole table, or set
                 `hoodie.datasource.read.incr.fallback.fulltablescan.enable` to filter the current table.
             SchemaError: the table does not have one of the columns.
-            OptionError: a bound is not a time, or the table does not keep commit times.
+            OptionError: `since` or `until` is not a time, or the table does not keep commit times.
 
         Example:
             >>> first = table.history()[0].instant
@@ -108,6 +108,11 @@ class ReadMethods(TableHandle):
         partitions: Sequence[str] | None,
         equals: Mapping[str, object] | None,
     ) -> DataFrame:
+        """Open a query with the arguments of `read` or `read_changes`, and return its DataFrame.
+
+        Args:
+            moments: the times of the query, by the keys of their options (as of, begin, end).
+        """
         state = self._state()
         times = {key: _moment(moment, utc=state.config.timeline_utc) for key, moment in moments.items()}
         query = parse_query([self.path], read_options({**(options or {}), **times}))
@@ -122,9 +127,10 @@ class ReadMethods(TableHandle):
 
 
 def _moment(as_of: Moment, *, utc: bool) -> str:
-    """Return a moment as the instant or date string of an option. A datetime with a zone is converted to the timeline's zone.
+    """Return a moment as the string that an option takes. A datetime with a time zone is converted to the timeline's zone.
 
     Args:
+        as_of: an instant or date string, which is returned unchanged, a datetime, or a commit.
         utc: whether the timeline's time zone is UTC. Otherwise it is the local time zone.
     """
     if isinstance(as_of, Commit):
@@ -135,6 +141,11 @@ def _moment(as_of: Moment, *, utc: bool) -> str:
 
 
 def _select(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Return the DataFrame with only these columns, in this order.
+
+    Raises:
+        SchemaError: the table does not have one of the columns.
+    """
     missing = [c for c in columns if c not in frame.columns]
     if missing:
         raise SchemaError(f"the table has no column {missing[0]!r}; it has {', '.join(frame.columns)}")

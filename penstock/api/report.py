@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, repr=False)
 class Commit:
-    """The counts of a completed write. Rows are counted as Hudi counts them.
+    """The instant and the counts of a completed write. Rows are counted as Hudi counts them.
 
     Example:
         >>> commit = table.upsert(trips)
@@ -56,9 +56,10 @@ class Commit:
 
     @staticmethod
     def of(instant: str, metadata: CommitMetadata, seconds: float | None = None) -> Commit:
-        """Return the `Commit` of a completed write, with its write stats added up.
+        """Return the `Commit` of a completed write, with the write stats of its metadata added up.
 
         Args:
+            instant: the instant time of the write.
             seconds: how long the write took; None if that is not known.
         """
         stats = metadata.stats
@@ -76,6 +77,7 @@ class Commit:
         )
 
     def __repr__(self) -> str:
+        """Return the commit in one line: instant, operation, and counts of rows, files and bytes."""
         counts = {"inserted": self.rows_inserted, "updated": self.rows_updated, "deleted": self.rows_deleted}
         rows = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "no row changed"
         files = f"{self.files_written:,} file{'' if self.files_written == 1 else 's'}, {format_bytes(self.bytes_written)}"
@@ -83,15 +85,17 @@ class Commit:
         return f"Commit({self.instant} {self.operation}: {rows}; {files}{took})"
 
     def _repr_html_(self) -> str:
+        """Return the commit as an HTML table, for notebooks."""
         return _html(f"Commit {self.instant}", _COMMIT_COLUMNS, [self])
 
 
 def _whole(text: str | None) -> int | None:
+    """Return the integer in a string of the commit's extra metadata; None for None."""
     return None if text is None else int(text)
 
 
 class Column(NamedTuple):
-    """A column of a printed report: its title, the function that formats an entry, and whether it is aligned right."""
+    """A column of a printed report: its title, the function that formats an entry's value, and whether it is aligned right."""
 
     title: str
     text: Callable[[Any], str]
@@ -99,7 +103,13 @@ class Column(NamedTuple):
 
 
 class Report(Sequence[T], Generic[T]):
-    """A sequence of entries that prints as a table."""
+    """A sequence of entries (small dataclasses) that prints as a table.
+
+    Each subclass defines its title, columns and Arrow schema.
+
+    Args:
+        about: the name of the table that the report is about. The heading shows it.
+    """
 
     title: ClassVar[str]
     columns: ClassVar[tuple[Column, ...]]
@@ -125,20 +135,21 @@ class Report(Sequence[T], Generic[T]):
         return self._entries[at]
 
     def to_arrow(self) -> pa.Table:
-        """Return the entries as an Arrow table, one column per field."""
+        """Return the entries as an Arrow table, one row per entry."""
         names = self.schema.names
         return pa.table([[getattr(e, name) for e in self._entries] for name in names], schema=self.schema)
 
     def to_pandas(self) -> Any:
-        """Return the entries as a pandas DataFrame, one column per field."""
+        """Return the entries as a pandas DataFrame, one row per entry."""
         return self.to_arrow().to_pandas()
 
     @property
     def shown(self) -> tuple[Column, ...]:
-        """The columns to show for these entries."""
+        """The columns to print. A subclass may leave some out, depending on its entries."""
         return self.columns
 
     def __rich__(self) -> RichTable:
+        """Return the report as a table of the library rich."""
         table = RichTable(
             title=self._heading, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
         )
@@ -149,6 +160,7 @@ class Report(Sequence[T], Generic[T]):
         return table
 
     def __str__(self) -> str:
+        """Return the report as a text table, as wide as its content."""
         table = self.__rich__()
         console = Console(file=io.StringIO(), width=10_000)
         width = max(Measurement.get(console, console.options, table).maximum, len(self._heading))
@@ -159,15 +171,24 @@ class Report(Sequence[T], Generic[T]):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
+        """Return the report as an HTML table, for notebooks."""
         return _html(self._heading, self.shown, self._entries)
 
     @property
     def _heading(self) -> str:
+        """The line above the printed table, for example `History of trips`."""
         return f"{self.title} of {self._about}"
 
 
 def _html(title: str, columns: Sequence[Column], entries: Sequence[Any]) -> str:
+    """Return entries as an HTML table with a caption."""
+
     def cell(tag: str, column: Column, text: str) -> str:
+        """Return one cell of the table.
+
+        Args:
+            tag: `th` for a cell of the head, `td` for others.
+        """
         return f'<{tag} style="text-align:{"right" if column.right else "left"}">{html.escape(text)}</{tag}>'
 
     head = "".join(cell("th", c, c.title) for c in columns)
@@ -176,9 +197,10 @@ def _html(title: str, columns: Sequence[Column], entries: Sequence[Any]) -> str:
 
 
 def number(name: str) -> Callable[[Any], str]:
-    """Return the function that formats the count in the field `name` of an entry; an empty string for None."""
+    """Return a function that formats the count in the field `name` of an entry, for a `Column`; an empty string for None."""
 
     def text(entry: Any) -> str:
+        """Format the count of one entry."""
         value = getattr(entry, name)
         return "" if value is None else f"{value:,}"
 
@@ -186,9 +208,10 @@ def number(name: str) -> Callable[[Any], str]:
 
 
 def size(name: str) -> Callable[[Any], str]:
-    """Return the function that formats the bytes in the field `name` of an entry; an empty string for None."""
+    """Return a function that formats the bytes in the field `name` of an entry, for a `Column`; an empty string for None."""
 
     def text(entry: Any) -> str:
+        """Format the bytes of one entry."""
         value = getattr(entry, name)
         return "" if value is None else format_bytes(value)
 

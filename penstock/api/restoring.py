@@ -37,7 +37,7 @@ class SavepointEntry:
 
 @dataclass(frozen=True)
 class Restored:
-    """A completed restore.
+    """The result of a restore: what it removed from the table.
 
     Example:
         >>> saved = table.savepoint()
@@ -57,7 +57,7 @@ class Restored:
 
 
 class Savepoints(Report[SavepointEntry]):
-    """The savepoints of a table, oldest first.
+    """The savepoints of a table, oldest first. `Table.savepoints` returns it.
 
     Example:
         >>> _ = table.savepoint(user="anna", comment="month end")
@@ -85,15 +85,20 @@ class Savepoints(Report[SavepointEntry]):
 
 
 class RestoreMethods(TableHandle):
-    """The methods of `Table` for savepoints, restore and rollback."""
+    """The methods of `Table` for savepoints (protected commits), restore to a savepoint, and rollback of the newest write."""
 
     def savepoint(self, instant: str | Commit | None = None, *, user: str = "", comment: str = "") -> SavepointEntry:
-        """Keep the files of a commit, so that the table can be restored to it. Other processes may write and clean.
+        """Protect the files of a commit from cleaning, so that the table can be restored to it.
+
+        Other processes may write and clean.
 
         Args:
-            instant: the commit, or its instant; by default the newest.
+            instant: the commit, or its instant; None: the newest commit.
             user: the author of the savepoint, as `savepoints()` shows it.
             comment: the reason for the savepoint, as `savepoints()` shows it.
+
+        Returns:
+            The savepoint.
 
         Raises:
             OptionError: there is no such commit, it already has a savepoint, or some of its files were cleaned.
@@ -107,10 +112,13 @@ class RestoreMethods(TableHandle):
         return _describe_savepoint(create_savepoint(self._state({}), _time(instant), user=user, comment=comment))
 
     def delete_savepoint(self, instant: str) -> None:
-        """Delete a savepoint. The next clean may delete the files that the savepoint has kept.
+        """Delete a savepoint. The next clean may delete the files that the savepoint protected.
+
+        Args:
+            instant: the instant of the commit that has the savepoint.
 
         Raises:
-            OptionError: there is no savepoint of this instant.
+            OptionError: the commit of this instant has no savepoint.
 
         Example:
             >>> table.delete_savepoint(table.savepoint().instant)
@@ -138,6 +146,9 @@ class RestoreMethods(TableHandle):
             to: the savepoint, or the instant of its commit.
             options: options by their keys.
 
+        Returns:
+            The instants that were removed, and how many files were deleted.
+
         Raises:
             OptionError: there is no such savepoint, a later savepoint exists, or a later commit was archived.
             WriteConflict: another process writes to the table, or a restore to another commit is not finished.
@@ -160,14 +171,15 @@ class RestoreMethods(TableHandle):
         """Undo the newest write, completed or not. No other process may write.
 
         Args:
-            instant: the write, or its instant. To undo an older write, undo the later ones first, or restore a savepoint.
+            instant: the commit of the newest write, or its instant. To undo an older write, undo the later ones first, or restore
+                a savepoint.
 
         Returns:
             The instant of the rollback itself.
 
         Raises:
-            OptionError: there is no such write, a later write exists, a savepoint holds it, a pending clustering will read
-                its files, or the file versions before it were cleaned.
+            OptionError: there is no such write, a later write exists, the write has a savepoint, a pending clustering or
+                compaction will read its files, or the file versions before it were cleaned.
 
         Example:
             >>> commit = table.delete(trips)
@@ -179,10 +191,12 @@ class RestoreMethods(TableHandle):
 
 
 def _time(instant: str | Commit | None) -> str | None:
+    """Return the instant of a commit. A string or None is returned unchanged."""
     return instant.instant if isinstance(instant, Commit) else instant
 
 
 def _describe_savepoint(savepoint: Savepoint) -> SavepointEntry:
+    """Return the report entry of a savepoint."""
     made = datetime.fromtimestamp(savepoint.made_ms / 1000, timezone.utc)
     files = sum(map(len, savepoint.files.values()))
     return SavepointEntry(savepoint.instant, made, savepoint.user, savepoint.comment, files)

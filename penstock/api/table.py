@@ -54,7 +54,8 @@ class Table(
 ):
     """A Hudi table. `Table.create` and `Table.open` return one.
 
-    Every method that writes makes one commit. Its argument `options` takes `hoodie.*` options for this call, by their keys.
+    Every method that writes makes one commit. The argument `options` of a method takes `hoodie.*` and `penstock.*` options for
+    this call, by their keys.
 
     Example:
         >>> table = penstock.Table.create(path, "id string, city string, ts long, fare double",
@@ -80,21 +81,23 @@ class Table(
         options: Mapping[str, object] | None = None,
         **more: object,
     ) -> Table:
-        """Create an empty table.
+        """Create an empty table and return it.
 
         Args:
             path: the folder of the table; it is created if it does not exist.
-            schema: the columns: a Spark schema, a DataFrame that has them, DDL text, or an Arrow schema.
+            schema: the columns: a Spark schema, a DataFrame that has them, a DDL string, or an Arrow schema.
             name: the table's name.
-            record_key: the column or columns that identify a row; None lets the writer generate keys.
-            partition_by: the column or columns whose values name the partition folders.
+            record_key: the column or columns that identify a row; None: the writer generates keys.
+            partition_by: the column or columns whose values name the partition folders; empty: the table has no partitions.
             ordering: the column that decides between two rows of one key: the greater value wins. None: the last row wins.
-            spark: the session to use; by default the active one.
-            options: more options, by their keys. The table keeps those that are its properties (hive-style folders, key
-                generator and so on). All of them apply to every write through the returned object. Also as `**{key: value}`.
+            table_type: `COPY_ON_WRITE` or `MERGE_ON_READ`.
+            spark: the session to use; None: the active one.
+            options: more options, by their keys. The table stores those that are its properties (hive-style folders, key
+                generator and so on). All of them apply to every write through the returned object.
+            more: further options, as `**{key: value}`. They override `options`.
 
         Raises:
-            TableExists: the path holds a table.
+            TableExists: there is a table at the path.
             SchemaError: a key, partition or ordering column is not among the columns, or a column cannot be stored.
             OptionError: an option is invalid, or there is no Spark session.
 
@@ -131,7 +134,10 @@ class Table(
         """Open the table at a path. A Spark session is needed only to read and write rows.
 
         Args:
-            options: options of every call on this object, by their keys.
+            path: the folder of the table.
+            spark: the session to use; None: the active one, if there is one.
+            options: options of every write and table service that is called on the returned object, by their keys. The options of
+                a call override them.
 
         Raises:
             TableNotFound: there is no table at the path.
@@ -149,7 +155,10 @@ class Table(
 
     @staticmethod
     def exists(path: Path) -> bool:
-        """Whether the path holds a table.
+        """Whether there is a Hudi table at the path.
+
+        Args:
+            path: a folder, which need not exist.
 
         Example:
             >>> penstock.Table.exists(table.path), penstock.Table.exists(path + "/elsewhere")
@@ -169,7 +178,7 @@ class Table(
 
     @property
     def config(self) -> TableConfig:
-        """The typed content of `.hoodie/hoodie.properties`, as it is now.
+        """The current properties of the table (`.hoodie/hoodie.properties`), typed.
 
         Example:
             >>> table.config.record_key_fields, table.config.precombine_field
@@ -179,7 +188,7 @@ class Table(
 
     @property
     def schema(self) -> StructType:
-        """The table's columns, without Hudi's meta columns.
+        """The current columns of the table as a Spark schema, without Hudi's meta columns.
 
         Example:
             >>> table.schema.simpleString()
@@ -190,6 +199,7 @@ class Table(
         return StructType([f for f in struct if f.name not in META_COLUMNS])
 
     def __repr__(self) -> str:
+        """Return path, name, record key and partition columns; only the path if the table cannot be opened."""
         try:
             config = self.config
         except PenstockError:
@@ -200,4 +210,5 @@ class Table(
 
 
 def _exists(base_path: str) -> TableExists:
+    """Return the error for a path at which there is a table already."""
     return TableExists(f"there is already a Hudi table at {base_path}; use Table.open, or choose another folder")

@@ -24,7 +24,7 @@ SortMode: TypeAlias = Literal[
 
 
 class MergePlan(Report[KeyMerge]):
-    """The outcome of an upsert for some keys, before it is written.
+    """What an upsert would do with some keys, one entry per key. `Table.explain_merge` returns it.
 
     Example:
         >>> plan = table.explain_merge(trips.where("id = 'a'"))
@@ -63,6 +63,18 @@ class WriteMethods(TableHandle):
     def insert(self, rows: DataFrame, options: Mapping[str, object] | None = None) -> Commit:
         """Add rows without locating their keys. Small files are filled before new file groups are opened.
 
+        Args:
+            rows: the rows to add.
+            options: write options for this call, by their keys.
+
+        Returns:
+            The commit, with its counts.
+
+        Raises:
+            SchemaError: the rows do not fit the table's schema.
+            RecordKeyError: a row has no record key.
+            OptionError: an option is invalid, or contradicts the table.
+
         Example:
             >>> table.insert(trips).rows_inserted
             3
@@ -72,10 +84,21 @@ class WriteMethods(TableHandle):
     def bulk_insert(
         self, rows: DataFrame, sort_mode: SortMode | None = None, options: Mapping[str, object] | None = None
     ) -> Commit:
-        """Write rows to new files, without locating their keys.
+        """Write rows to new file groups, without locating their keys and without filling small files.
 
         Args:
-            sort_mode: how rows are arranged first; `PARTITION_SORT` and `GLOBAL_SORT` write fewer and better sorted files.
+            rows: the rows to add.
+            sort_mode: how Spark arranges the rows first; None: as the options say. `PARTITION_SORT` and `GLOBAL_SORT` write fewer
+                and better sorted files.
+            options: write options for this call, by their keys.
+
+        Returns:
+            The commit, with its counts.
+
+        Raises:
+            SchemaError: the rows do not fit the table's schema.
+            RecordKeyError: a row has no record key.
+            OptionError: an option is invalid, or contradicts the table.
 
         Example:
             >>> table.bulk_insert(trips, sort_mode="GLOBAL_SORT").operation
@@ -85,6 +108,21 @@ class WriteMethods(TableHandle):
 
     def upsert(self, rows: DataFrame, options: Mapping[str, object] | None = None) -> Commit:
         """Merge incoming rows with the stored rows of their keys, and insert the rows with new keys.
+
+        Args:
+            rows: the incoming rows. Of several rows of one key the one with the greatest ordering value counts; the last one if
+                the table has no ordering column.
+            options: write options for this call, by their keys.
+
+        Returns:
+            The commit, with its counts.
+
+        Raises:
+            SchemaError: the rows do not fit the table's schema, or an ordering value is null.
+            RecordKeyError: a row has no record key.
+            OptionError: an option is invalid, or contradicts the table.
+            Unsupported: the table generates its record keys, or stores none.
+            WriteConflict: a concurrent write changed the same file groups (try again), or a clustering of them is pending.
 
         Example:
             >>> table.upsert(trips.selectExpr("id", "city", "ts + 1 as ts", "fare * 2 as fare")).rows_updated
@@ -96,7 +134,19 @@ class WriteMethods(TableHandle):
         """Delete the stored rows with these keys. Keys that the table does not have are ignored.
 
         Args:
-            keys: the columns of the record key and, unless the index is global, of the partition path.
+            keys: rows with the columns of the record key and, unless the index is global, of the partition path. Other columns
+                are ignored.
+            options: write options for this call, by their keys.
+
+        Returns:
+            The commit, with its counts.
+
+        Raises:
+            SchemaError: a column of the record key or the partition path is missing.
+            RecordKeyError: a row has no record key.
+            OptionError: an option is invalid, or contradicts the table.
+            Unsupported: the table generates its record keys, or stores none.
+            WriteConflict: a concurrent write changed the same file groups (try again), or a clustering of them is pending.
 
         Example:
             >>> table.delete(trips.where("id = 'a'").select("id", "city")).rows_deleted
@@ -109,10 +159,24 @@ class WriteMethods(TableHandle):
     def insert_overwrite(
         self, rows: DataFrame, *, whole_table: bool = False, options: Mapping[str, object] | None = None
     ) -> Commit:
-        """Replace all rows of the incoming rows' partitions. Readers see the old rows until the commit completes.
+        """Replace all rows of the incoming rows' partitions with the incoming rows.
+
+        Readers see the old rows until the commit completes.
 
         Args:
+            rows: the new rows.
             whole_table: whether to remove the rows of all other partitions too.
+            options: write options for this call, by their keys. `hoodie.static.overwrite.partition.paths` names the partitions to
+                replace, instead of those of the rows.
+
+        Returns:
+            The commit, with its counts.
+
+        Raises:
+            SchemaError: the rows do not fit the table's schema.
+            RecordKeyError: a row has no record key.
+            OptionError: an option is invalid, or contradicts the table.
+            WriteConflict: a concurrent write changed the replaced file groups, or a clustering of them is pending.
 
         Example:
             >>> table.insert_overwrite(trips.where("id = 'a'")).rows_inserted
@@ -123,12 +187,17 @@ class WriteMethods(TableHandle):
         return self._write(Operation.INSERT_OVERWRITE_TABLE if whole_table else Operation.INSERT_OVERWRITE, rows, options)
 
     def delete_partitions(self, *paths: str, options: Mapping[str, object] | None = None) -> Commit:
-        """Remove whole partitions from the table, without reading their rows.
+        """Remove whole partitions from the table, without reading their rows. The files stay until they are cleaned.
 
         Args:
             paths: partition paths, for example `berlin` or `city=berlin`; `*` stands for any characters.
+            options: write options for this call, by their keys.
+
+        Returns:
+            The commit.
 
         Raises:
+            OptionError: an option is invalid, or contradicts the table.
             WriteConflict: a compaction or clustering is pending for one of the partitions.
 
         Example:
@@ -141,7 +210,17 @@ class WriteMethods(TableHandle):
         return self._write(Operation.DELETE_PARTITION, rows, options, {o.PARTITIONS_TO_DELETE.key: ",".join(paths)})
 
     def plan_upsert(self, rows: DataFrame, options: Mapping[str, object] | None = None) -> WritePlan:
-        """Return what `upsert` would do with these rows: file groups, with rows and bytes of each. Nothing is written.
+        """Return which file groups `upsert` would change with these rows, and how many bytes it would rewrite.
+
+        Nothing is written.
+
+        Args:
+            rows: the rows of the upsert.
+            options: write options for this call, by their keys.
+
+        Raises:
+            SchemaError: the rows do not fit the table's schema.
+            OptionError: an option is invalid, or contradicts the table.
 
         Example:
             >>> plan = table.plan_upsert(trips.where("id = 'a'"))
@@ -153,10 +232,16 @@ class WriteMethods(TableHandle):
     def explain_merge(
         self, rows: DataFrame, keys: Sequence[str] | None = None, options: Mapping[str, object] | None = None
     ) -> MergePlan:
-        """Return what `upsert` would do with some keys, and why: which row wins, by which values. Nothing is written.
+        """Return what `upsert` would do with some keys, and why: which row wins, and by which values. Nothing is written.
 
         Args:
-            keys: record keys, as in the meta column `_hoodie_record_key`; by default the first 20 of the rows.
+            rows: the rows of the upsert.
+            keys: the record keys to explain, as in the meta column `_hoodie_record_key`; None: up to 20 keys of the rows.
+            options: write options for this call, by their keys.
+
+        Raises:
+            SchemaError: the rows do not fit the table's schema.
+            OptionError: an option is invalid, or contradicts the table; or `keys` is a string instead of a list.
 
         Example:
             >>> plan = table.explain_merge(trips.selectExpr("id", "city", "ts - 1 as ts", "fare"), keys=["a"],
@@ -174,7 +259,12 @@ class WriteMethods(TableHandle):
         options: Mapping[str, object] | None,
         more: Mapping[str, object] | None = None,
     ) -> Commit:
-        """Run one operation on the existing table."""
+        """Run one write operation on the existing table, and return its commit.
+
+        Args:
+            options: the options that the caller passed; None: no options.
+            more: further options, which override them.
+        """
         given = {**self._given(operation, options), **(more or {})}
         began = clock.monotonic_s()
         done = write(rows.sparkSession, rows, self.path, given, "append")
@@ -183,7 +273,13 @@ class WriteMethods(TableHandle):
         return replace(commit, failed_services=done.failed_services)
 
     def _unordered(self, options: Mapping[str, object] | None) -> dict[str, object]:
-        """Return the option by which the last row of a key wins in a batch, for a table without an ordering field."""
+        """Return `hoodie.combine.before.upsert=false` if there is no ordering column; otherwise an empty dict.
+
+        With this option the last row of a key wins in a batch. An ordering column is set by the table or by the options.
+
+        Args:
+            options: the options that the caller passed; None: no options.
+        """
         given = {**self.options, **call_options(options, {})}
         if {o.PRECOMBINE_FIELD.key, o.COMBINE_BEFORE_UPSERT.key} & given.keys() or self._state().config.precombine_field:
             return {}

@@ -1,4 +1,4 @@
-"""Command line arguments that several commands share."""
+"""Command line arguments that several commands of `penstock` share."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ OPTION = typer.Option(None, "--option", "-o", help="A hoodie.* or penstock.* opt
 
 
 def parse_options(given: list[str] | None) -> dict[str, object]:
-    """Return the values of `--option key=value` arguments as a dict of options.
+    """Return the options that the command line sets with `--option key=value`, by their keys.
+
+    Args:
+        given: the value of each `--option` argument; None: there are none.
 
     Raises:
-        OptionError: an argument is not key=value.
+        OptionError: an argument is not of the form key=value.
     """
     options: dict[str, object] = {}
     for argument in given or ():

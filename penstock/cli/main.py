@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run a command. A Penstock error prints one line and ends with exit code 1."""
+    """Run the command that the command line names. A Penstock error prints one line and ends the program with exit code 1."""
     try:
         import typer
     except ImportError:
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def _describe_program() -> None:
-    """Apache Hudi tables, without a jar."""
+    """Do nothing. Typer calls this function before every command."""
 
 
 if __name__ == "__main__":

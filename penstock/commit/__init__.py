@@ -1,1 +1,1 @@
-"""How a change of a table is published atomically: `change.py` for commits, `overwrite.py` for save mode `overwrite`."""
+"""Publishes changes of a table atomically: `change.py` for commits, `swap_tables.py` for save mode `overwrite`."""

@@ -46,13 +46,16 @@ LATENCY_MS = "penstock.latency.ms"
 
 
 class Change:
-    """A write under way, or the run of a table service's plan. If the run fails, its plan stays on the timeline.
+    """One write that is under way, or one run of a table service's plan. `with begin(...)` creates the `Change` of a write.
+
+    If the run of a plan fails, the run is undone, but the plan stays on the timeline.
 
     Args:
+        instant: the requested instant of the write, or the instant of the plan.
+        heartbeat: the heartbeat that was already announced for the instant; None if none was announced.
         run_file: for the run of a plan, the path of a file that only this run creates. Another process that considers the run
-            dead
-            deletes the file when it rolls the run back, and may then run the same plan under the same instant. The existence of
-            the file shows that the plan still belongs to this run. None for a write: no other process uses its instant.
+            dead deletes the file when it rolls the run back, and may then run the same plan under the same instant. While the
+            file exists, the plan belongs to this run. None for a write: no other process uses its instant.
     """
 
     def __init__(
@@ -66,11 +69,11 @@ class Change:
 
     @property
     def time(self) -> str:
-        """The instant time."""
+        """The instant time of the write or plan."""
         return self.instant.time
 
     def start(self, profile: CommitMetadata | None = None) -> None:
-        """Create the inflight file. Data files may be written from then on.
+        """Create the inflight file of this change. After that, tasks may write data files.
 
         Args:
             profile: the workload profile to store in the inflight file; None for an empty file.
@@ -80,9 +83,9 @@ class Change:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Beat the heartbeat while the `with` block runs, and prepare the marker folder.
+        """Run the `with` block with a heartbeat and an open marker folder, so that tasks may create data files.
 
-        If the block raises an error, the change is undone. After a crash the next write or run rolls it back.
+        If the block raises an error, the change is undone. If the process crashes, the next write or run rolls the change back.
         """
         storage = self.table.storage
         base_path = self.table.base_path
@@ -130,7 +133,7 @@ class Change:
         spark: SparkSession | None = None,
         published: Callable[[], object] | None = None,
     ) -> PublishedCommit:
-        """Prepare the commit, then publish it: see `prepare` and `publish`."""
+        """Call `prepare`, then `publish`; return the published commit. The arguments are those of `prepare` and `publish`."""
         commit = self.prepare(
             stats, operation=operation, schema=schema, extra=extra, replaced=replaced, compacted=compacted, spark=spark
         )
@@ -147,16 +150,17 @@ class Change:
         compacted: bool = False,
         spark: SparkSession | None = None,
     ) -> PendingCommit:
-        """Build the commit metadata and run the before-commit hooks. An error of a hook is raised.
+        """Build the commit metadata and run the before-commit hooks. Return the commit, which is not yet published.
 
-        Hooks may take minutes. They run before the conflict checks, because the result of these checks must still hold when the
-        commit is published. A table service makes its own checks between `prepare` and `publish`.
+        An error of a hook is raised. Hooks may take minutes. They run before the conflict checks, because the result of these
+        checks must still hold when the commit is published. A table service makes its own checks between `prepare` and `publish`.
 
         Args:
-            schema: the table's Avro schema.
-            extra: further extra metadata of the commit.
+            stats: the write stats of all data files that the change wrote.
+            schema: the table's Avro schema, as JSON.
+            extra: entries to add to the commit's extra metadata.
             replaced: file ids that the commit replaces, by partition path; None if it is not a replace commit.
-            compacted: whether the commit is that of a compaction.
+            compacted: whether the change is the run of a compaction or log compaction.
             spark: the Spark session, for hooks that need one.
         """
         metadata = CommitMetadata(
@@ -173,11 +177,15 @@ class Change:
     def publish(
         self, commit: PendingCommit, *, spark: SparkSession | None = None, published: Callable[[], object] | None = None
     ) -> PublishedCommit:
-        """Publish a prepared commit: seal the markers, check conflicts, delete stray files, create the completed file, run hooks.
+        """Publish a prepared commit and return it with the outcomes of the after-commit hooks.
+
+        The steps: seal the markers, check for conflicts, delete the data files of lost task attempts, create the completed file,
+        delete the markers, run the after-commit hooks.
 
         Args:
+            commit: the result of `prepare`.
             spark: the Spark session, for hooks that need one.
-            published: called after the completed file was created and before the marker folder is deleted.
+            published: a function to call after the completed file was created and before the marker folder is deleted.
 
         Raises:
             CommitUnknown: the storage failed while the completed file was created, so the file may or may not exist.
@@ -214,9 +222,9 @@ class Change:
         return run_after_hooks(HookContext(self.table, spark), done)
 
     def _check_partitions(self, stats: Sequence[WriteStat]) -> None:
-        """Raise an error if a new partition lies inside another one.
+        """Raise RecordKeyError if a partition with new file groups lies inside another partition, or another partition inside it.
 
-        URL-encoded values have no slash, so they are not checked.
+        Tables with URL-encoded partition values are not checked: an encoded value has no slash.
         """
         config = self.table.config
         if config.partition_fields and not config.url_encode:
@@ -226,15 +234,20 @@ class Change:
 
     @property
     def _owns_run(self) -> bool:
-        """Whether no other process has rolled back this run of a plan. Always true for a write."""
+        """Whether the run file still exists: no other process has rolled back this run of a plan. Always true for a write."""
         return self._run_file is None or self.table.storage.stat(self._run_file) is not None
 
     def _check_run(self) -> None:
+        """Raise WriteConflict if another process has rolled back this run of a plan."""
         if not self._owns_run:
             raise WriteConflict(f"another process took the run of {self.instant.file_name} for dead and rolled it back")
 
     def _create_completed_file(self, content: bytes) -> None:
-        """Create the completed file. This step makes the change visible to readers."""
+        """Create the completed file, which makes the change visible to readers.
+
+        Args:
+            content: the commit metadata as JSON.
+        """
         completed = self.instant.in_state(State.COMPLETED)
         storage = self.table.storage
         path = instant_path(self.table.base_path, completed)
@@ -250,10 +263,10 @@ class Change:
             raise self._unknown(path, e) from e
 
     def _check_own_content(self, path: str, content: bytes) -> None:
-        """Raise WriteConflict if another process created the completed file.
+        """Raise WriteConflict if the completed file at `path` has other content than `content`: another process created it.
 
-        If the storage repeated a call whose answer was lost, this change created the file itself. That is known from the content:
-        no other process writes the same file names and durations.
+        Called when the completed file already exists. If the content is the same, this change created the file: the storage
+        repeated a call whose answer was lost. No other process writes the same file names and durations.
         """
         try:
             stored = self.table.storage.read(path)
@@ -264,13 +277,14 @@ class Change:
 
     @staticmethod
     def _unknown(path: str, error: Exception) -> CommitUnknown:
+        """Return the error for a completed file at `path` that may or may not exist, because the storage failed with `error`."""
         return CommitUnknown(
             f"publishing the write failed ({error}). Look for the file {path}: if it is there the write is done, "
             "otherwise run it again"
         )
 
     def abandon(self) -> None:
-        """Undo the change: delete its data files, timeline files, markers and heartbeat. The plan of a table service is kept.
+        """Undo the change: delete its data files, timeline files, markers and heartbeat. A plan's requested file is kept.
 
         Do nothing if the change may already be published, or if another process has rolled it back.
         """
@@ -299,7 +313,9 @@ class Change:
 
 @contextmanager
 def begin(table: TableState, action: Action, content: bytes = b"") -> Iterator[Change]:
-    """Create a requested instant and yield its `Change`, to write inside the `with` block.
+    """Create a requested instant and yield its `Change`. The `with` block writes the data files and publishes the commit.
+
+    If the block raises an error, the change is undone.
 
     Two writers that begin at the same moment cannot both go on. The timeline is listed again after the requested file was
     created, and the writer with the later instant always finds the file of the earlier one.
@@ -338,7 +354,10 @@ def begin(table: TableState, action: Action, content: bytes = b"") -> Iterator[C
 
 
 def _row_ages(stats: Sequence[WriteStat]) -> dict[str, str]:
-    """Return extra metadata: the ages of the newest and oldest changed row, by event time. Empty if rows have no event times."""
+    """Return entries for the extra metadata: the ages of the newest and the oldest changed row by event time, in milliseconds.
+
+    Return an empty dict if the write stats have no event times.
+    """
     times = EventTimeSpan()
     for stat in stats:
         times = times.extend(EventTimeSpan(stat.min_event_time, stat.max_event_time))

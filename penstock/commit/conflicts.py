@@ -1,7 +1,7 @@
 """Conflicts of a change with concurrent writes and table services that replaced its file groups or unscheduled a compaction.
 
-`Change.publish` calls `check_conflicts` after the change was sealed and before its completed file is created. The timeline is
-loaded again for the check, but only if the change writes to or replaces a file group that existed before.
+`Change.publish` calls `check_conflicts` after the change was sealed and before its completed file is created. The check loads the
+timeline again, but only if the change writes to, or replaces, a file group that existed before.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ Replaced = Mapping[str, Sequence[str]]
 def check_conflicts(
     table: TableState, time: str, stats: Sequence[WriteStat], replaced: Replaced, *, runs_a_plan: bool = False
 ) -> None:
-    """Raise WriteConflict if a file of this change would never be read, because its file group was replaced or its compaction
-    unscheduled since the change began.
+    """Raise WriteConflict if a concurrent commit or unscheduled compaction would hide or duplicate rows of this change.
 
-    File groups that the change itself replaces are checked too. If another commit has replaced one of them, its rows are in other
-    files now. They would be in the table twice, or survive a delete.
+    A file of the change would never be read if its file group was replaced, or its compaction unscheduled, since the change
+    began. And if another commit has replaced a file group that this change replaces, the rows of that group are in other files
+    now: they would be in the table twice, or survive a delete.
 
     Args:
-        table: the table with the timeline of the beginning of the change.
+        table: the table with the timeline as it was when the change began.
         time: the instant time of the change.
-        replaced: the file groups that the change replaces, by partition path.
-        runs_a_plan: whether the change is the run of a table service's plan. Writers keep away from the file groups of a
-            plan, so only the groups that the run replaces are checked.
+        stats: the write stats of the change.
+        replaced: the file groups that the change replaces: file ids by partition path.
+        runs_a_plan: whether the change is the run of a table service's plan. Then only the file groups that the run replaces are
+            checked, because writers keep away from the file groups of a plan.
     """
     base_instants = _base_instants_of_logs(stats) - {time}
     groups = _groups_in(replaced)
@@ -52,7 +53,7 @@ def check_conflicts(
 
 
 def _base_instants_of_logs(stats: Sequence[WriteStat]) -> set[str]:
-    """Return the base instants of the slices that the change added log files to."""
+    """Return the base instants in the names of the log files that the change wrote."""
     base_instants = set()
     for stat in stats:
         log = parse_log_name(stat.path.rpartition("/")[2]) if stat.path else None
@@ -62,6 +63,7 @@ def _base_instants_of_logs(stats: Sequence[WriteStat]) -> set[str]:
 
 
 def _groups_in(replaced: Replaced) -> set[GroupId]:
+    """Return the replaced file groups as a set of (partition path, file id)."""
     groups: set[GroupId] = set()
     for path, file_ids in replaced.items():
         groups.update((path, file_id) for file_id in file_ids)
@@ -69,9 +71,13 @@ def _groups_in(replaced: Replaced) -> set[GroupId]:
 
 
 def _check_compactions_are_planned(table: TableState, timeline: Timeline, base_instants: Set[str]) -> None:
-    """Raise WriteConflict if a base instant of new log files is a compaction that is no longer on the timeline.
+    """Raise WriteConflict if the base instant of a new log file is a compaction that is no longer on the timeline.
 
-    A base instant before the start of the timeline is archived, and its slice exists.
+    A base instant before the start of the timeline is no conflict: it is archived, and its slice exists.
+
+    Args:
+        timeline: the timeline, loaded for this check.
+        base_instants: the base instants of the log files that the change wrote.
     """
     known = {instant.time for instant in timeline.instants}
     gone = sorted(time for time in base_instants - known if timeline.start is None or time >= timeline.start)
@@ -85,6 +91,12 @@ def _check_not_replaced(table: TableState, time: str, timeline: Timeline, groups
     The service that deletes expired partitions names their file groups in its inflight file and then reads the timeline for
     concurrent writes. A write reads the timeline for inflight replace commits before it publishes. So at least one of the two
     sees the other.
+
+    Args:
+        table: the table with the timeline as it was when the change began.
+        time: the instant time of the change.
+        timeline: the timeline, loaded for this check.
+        groups: the file groups that the change writes to or replaces.
     """
     known = {*table.timeline.completed_times, time}
     for instant in timeline.filter(Action.REPLACE_COMMIT):
@@ -106,12 +118,18 @@ def _check_not_replaced(table: TableState, time: str, timeline: Timeline, groups
 
 
 def _is_dead(table: TableState, instant: Instant) -> bool:
-    """Whether a pending instant has no recent heartbeat. False unless the policy for failed writes is lazy."""
+    """Whether the writer of a pending instant counts as dead: its heartbeat is missing or too old.
+
+    False if the instant is completed, or if the policy for failed writes is not lazy.
+    """
     return not instant.is_completed and is_lazy(table) and not is_alive(table, instant.time)
 
 
 def _replaced_by(table: TableState, instant: Instant) -> Replaced:
-    """Return the file groups that a replace commit replaces; empty if the commit is pending and its file names none."""
+    """Return the file groups that a replace commit replaces: file ids by partition path.
+
+    Return an empty dict for a pending commit whose inflight file names none.
+    """
     try:
         return read_metadata(table.storage, table.base_path, instant).replaced or {}
     except (CorruptFile, FileNotFoundError):

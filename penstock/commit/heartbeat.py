@@ -86,9 +86,9 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
 
     def announce(self, time: str) -> None:
-        """Write the first beat for an instant that is about to be created.
+        """Write the heartbeat file of an instant that is about to be created.
 
-        May be called again with another instant time if the first was already in use. The first heartbeat is then deleted.
+        A second call, with another instant time because the first was already in use, deletes the first heartbeat file.
         """
         _BEATING.add(self._owner.heartbeat_id)
         if self._time:
@@ -97,12 +97,13 @@ class Heartbeat:
         self._beat()
 
     def start(self) -> None:
-        """Start a thread that beats at the interval that the options set."""
+        """Start a thread that beats at the interval `hoodie.client.heartbeat.interval_in_ms`."""
         if self._time:
             self._thread = threading.Thread(target=self._keep_beating, daemon=True, name=f"heartbeat-{self._time}")
             self._thread.start()
 
     def _keep_beating(self) -> None:
+        """Beat at regular intervals until `stop` is called. Runs in the heartbeat's thread."""
         while not self._done.wait(self._table.options[o.HEARTBEAT_INTERVAL_MS] / 1000):
             with suppress(StorageError):  # a beat may be missed: others wait for several before they take a write for dead
                 self._beat()
@@ -111,14 +112,14 @@ class Heartbeat:
         self._table.storage.replace(heartbeat_path(self._table.base_path, self._time), self._owner.encode())
 
     def stop(self) -> None:
-        """Stop beating. The heartbeat file stays and expires."""
+        """Stop the thread that beats. The heartbeat file stays and expires."""
         self._done.set()
         if self._thread:
             self._thread.join()
         _BEATING.discard(self._owner.heartbeat_id)
 
     def end(self) -> None:
-        """Stop beating and delete the heartbeat file, because the write is over."""
+        """Stop the thread that beats and delete the heartbeat file, because the write is over."""
         # The thread is joined first. A beat that came after the delete would leave a heartbeat without a writer.
         self.stop()
         if self._time:
@@ -173,17 +174,26 @@ def _read_owner(storage: Storage, path: str) -> Owner | None:
 
 
 def is_recent(table: TableState, file: FileInfo) -> bool:
-    """Whether a file was modified so recently that its writer counts as alive."""
+    """Whether a file was modified so recently that its writer counts as alive.
+
+    The limit is the heartbeat interval times the number of beats that may be missed, both from the options.
+    """
     allowed_ms = table.options[o.HEARTBEAT_INTERVAL_MS] * table.options[o.HEARTBEAT_TOLERABLE_MISSES]
     return clock.now_ms() - file.modified_ms <= allowed_ms
 
 
 def check_alive(table: TableState, instant: str) -> None:
-    """Raise WriteConflict if the heartbeat of this write has expired, so other processes may be rolling it back."""
+    """Raise WriteConflict if the heartbeat of a write has expired, because other processes may be rolling the write back.
+
+    Do nothing unless the policy for failed writes is lazy.
+
+    Args:
+        instant: the instant time of the write.
+    """
     if is_lazy(table) and not is_alive(table, instant):
         raise WriteConflict(f"Heartbeat for instant {instant} has expired: another writer may be undoing it. Run the write again")
 
 
 def delete_heartbeat(storage: Storage, base_path: str, instant: str) -> None:
-    """Delete the heartbeat of a write that is finished, or was rolled back."""
+    """Delete the heartbeat file of an instant time, after its write was completed or rolled back."""
     storage.delete(heartbeat_path(base_path, instant))

@@ -24,7 +24,12 @@ from penstock.storage import Storage, join, walk
 
 
 def open_write(storage: Storage, base_path: str, instant: str, style: MarkerStyle = MarkerStyle.DIRECT) -> None:
-    """Open a write: from now on its tasks may create data files."""
+    """Open a write: create the file `open` in its marker folder. While it exists, tasks of the write may create data files.
+
+    Args:
+        instant: the instant time of the write.
+        style: whether tasks create one marker file per data file or collect markers in `MARKERS<number>` files.
+    """
     if style is MarkerStyle.COLLECTED:
         with storage.create(join(markers_folder(base_path, instant), STYLE_FILE)) as file:
             file.write(style.value.encode())
@@ -32,12 +37,15 @@ def open_write(storage: Storage, base_path: str, instant: str, style: MarkerStyl
 
 
 def seal(storage: Storage, base_path: str, instant: str) -> bool:
-    """Seal a write: from now on its tasks may create no files. Return False if it was already sealed, or Hudi wrote it."""
+    """Seal a write: delete the file `open` of its marker folder. From then on its tasks may create no data files.
+
+    Return whether the file existed. False means that the write was already sealed, or that Hudi wrote it.
+    """
     return storage.delete(open_file(base_path, instant))
 
 
 def read_markers(storage: Storage, base_path: str, instant: str) -> list[Marker]:
-    """Return all markers of a write, from single marker files and from `MARKERS<number>` files."""
+    """Return all markers of the write with this instant time, from single marker files and from `MARKERS<number>` files."""
     folder = markers_folder(base_path, instant)
     texts: list[str] = []
     for file in walk(storage, folder):
@@ -51,13 +59,13 @@ def read_markers(storage: Storage, base_path: str, instant: str) -> list[Marker]
 
 
 def reconcile(storage: Storage, base_path: str, instant: str, written: Iterable[str]) -> list[str]:
-    """Delete the data files that have a marker but are not in `written`; return the paths that were deleted.
+    """Delete the data files of a write that have a marker but are not in `written`; return the paths of the deleted files.
 
-    Log files are deleted too. Each belongs to one attempt of a task, and a reader accepts every block of a committed instant: it
-    would read the rows of a lost attempt as well.
+    These are files of lost task attempts. Log files are deleted too: each belongs to one attempt of a task, and a reader accepts
+    every block of a committed instant, so it would read the rows of the lost attempt as well.
 
     Args:
-        written: the data files that the write stats name, relative to the base path.
+        written: paths of the data files that the write stats name, relative to the base path.
     """
     announced = {marker.file_path for marker in read_markers(storage, base_path, instant)}
     strays = sorted(announced - set(written))
@@ -65,6 +73,6 @@ def reconcile(storage: Storage, base_path: str, instant: str, written: Iterable[
 
 
 def delete_markers(storage: Storage, base_path: str, instant: str) -> None:
-    """Delete the markers of a finished write, and its work folder with staged rows and key changes."""
+    """Delete the markers of a write that is over, and its work folder with staged rows and key changes."""
     storage.delete_tree(markers_folder(base_path, instant))
     storage.delete_tree(work_folder(base_path, instant))

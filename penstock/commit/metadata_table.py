@@ -1,8 +1,8 @@
-"""Hudi's metadata table, for a writer that does not maintain it.
+"""Turns off Hudi's metadata table, because Penstock does not maintain it.
 
-Readers trust `.hoodie/metadata` while the table's properties name its partitions, and do not notice that commits are missing
-from it. So before the first change of a table its metadata table is turned off. Hudi builds it again from a listing when Hudi
-next writes.
+Readers trust `.hoodie/metadata` while `hoodie.properties` names its partitions, and do not notice that commits are missing from
+it. So the metadata table is turned off before the first change of a table. Hudi builds it again from a listing at Hudi's next
+write.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ _PROPERTIES = ("hoodie.table.metadata.partitions", "hoodie.table.metadata.partit
 
 
 def turn_off_metadata_table(table: TableState) -> TableState:
-    """Delete the metadata table and remove it from the table's properties; return the table. Readers then list files."""
+    """Delete the metadata table and remove it from `hoodie.properties`, so that readers list files instead.
+
+    Return the table with the new configuration.
+    """
     config = table.config
     folder = join(table.base_path, FOLDER, METADATA)
     # The properties go first: a reader that trusted the metadata table while its folder is deleted would miss files.

@@ -20,7 +20,7 @@ ReplacedGroups = dict[str, tuple[str, ...]]
 
 
 def begin_replace(table: TableState) -> AbstractContextManager[Change]:
-    """Begin a write that replaces file groups.
+    """Begin a write that replaces file groups: return the context manager of its `Change`, as `begin` does.
 
     Hudi expects a record in the requested file of every replace commit. For a write, the record holds no clustering plan.
     """
@@ -32,8 +32,8 @@ def list_replaced_groups(table: TableState, partitions: Sequence[str] | None) ->
     """Return the file ids that a snapshot query reads, by partition path.
 
     Args:
-        partitions: paths of partitions; None for all. A named partition without file groups is in the result too, because the
-            commit records that it was replaced.
+        partitions: paths of partitions; None for all. A named partition without file groups is in the result too, with no file
+            ids, because the commit records that it was replaced.
     """
     existing = None if partitions is None else [path for path in partitions if is_partition(table, path)]
     groups: ReplacedGroups = dict.fromkeys(partitions or (), ())

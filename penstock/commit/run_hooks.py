@@ -1,7 +1,7 @@
 """Runs the hooks of `HOOKS` before and after a commit.
 
-`Change` in `commit/change.py` is the only caller, except that a table which save mode `overwrite` replaces has its after-hooks
-run when the new table is in place (`door/write.py`).
+`Change` in `commit/change.py` calls both functions. Only for the new table of save mode `overwrite`, `door/write.py` runs the
+after-commit hooks, when the new table is in place.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from penstock.hooks import HOOKS, HookContext, HookOutcome, PendingCommit, Publi
 
 
 def run_before_hooks(context: HookContext, commit: PendingCommit) -> None:
-    """Call every hook before a commit is published. An error of a hook is raised, and later hooks are not called."""
+    """Call `before_commit` of every hook. An error of a hook is raised, and later hooks are not called."""
     for factory in HOOKS.values():
         hook = factory(context)
         if hook is not None:
@@ -21,9 +21,9 @@ def run_before_hooks(context: HookContext, commit: PendingCommit) -> None:
 
 
 def run_after_hooks(context: HookContext, commit: PublishedCommit) -> PublishedCommit:
-    """Call every hook after a commit was published, and return the commit with the outcomes.
+    """Call `after_commit` of every hook; return the commit with one `HookOutcome` per hook.
 
-    A hook that fails becomes a warning and an outcome with the error. Later hooks are called all the same.
+    An error of a hook becomes a warning and an outcome with that error. Later hooks are still called.
     """
     outcomes = []
     for name, factory in HOOKS.items():
@@ -47,6 +47,6 @@ def run_after_hooks(context: HookContext, commit: PublishedCommit) -> PublishedC
 
 
 def _describe(error: Exception) -> str:
-    """Return the class name and the first line of an error. The other lines of a Spark error are a stack trace."""
+    """Return the class name and the first line of the message of an error. Further lines of a Spark error are a stack trace."""
     first_line = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {first_line}"

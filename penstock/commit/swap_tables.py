@@ -1,15 +1,15 @@
-"""Save mode `overwrite`: the new table is written aside and takes the old table's place when it is whole.
+"""Save mode `overwrite`: the new table is written inside the old table's folder and takes its place when it is complete.
 
     1. the new table is written and committed in `<table>/.hoodie/.temp/overwrite-<id>`, where no reader looks
-    2. the note `<table>/.hoodie/.temp/overwrite` says that <id> is the next table
-    3. the old table is renamed to `<folder>/.<name>.penstock-old`, and the new table inside it is checked to be whole
+    2. the file `<table>/.hoodie/.temp/overwrite` is written: it names the folder `overwrite-<id>` as the next table
+    3. the old table is renamed to `<folder>/.<name>.penstock-old`, and the new table inside it is checked for missing files
     4. the new table is renamed to `<name>`
     5. the old table is moved into the new one, to `<table>/.hoodie/.temp/<id>.penstock-old`, and deleted there
 
-A crash before step 3 leaves the old table. A later write deletes what is left of the new one, when the heartbeat of its writer
-is too old. After a crash in step 3 or later, `finish_overwrite` completes the steps: the next process that opens the path finds
-the new table, or the old one if the new one is not whole. Rows that are read from the old table can be written over it, because
-it is there until the end.
+A crash before step 3 leaves the old table in place. A later write deletes the incomplete new table when its writer's heartbeat
+has expired. After a crash in step 3 or later, `finish_overwrite` completes the steps: the next process that opens the path finds
+the new table, or the old one if the new one has missing files. A write may read its rows from the table that it overwrites,
+because the old table exists until step 5.
 """
 
 from __future__ import annotations
@@ -26,45 +26,47 @@ from penstock.table.config import read_config
 from penstock.table.state import table_exists
 from penstock.timeline.store import FOLDER, load_timeline, read_metadata
 
-#: The name of the note that says which table is next, and of the new table's heartbeat; with an id, of the new table's folder.
+#: The name of the file that names the next table, and of the heartbeat of the new table's writer. With `-<id>` appended: the name
+#: of the new table's folder.
 OVERWRITE = "overwrite"
-#: How the name of a table ends that another one has replaced.
+#: The end of the folder name of a table that another table has replaced.
 REPLACED_SUFFIX = ".penstock-old"
 
 
 def new_table_path(base_path: str) -> str:
-    """Return a path where the new table is written."""
+    """Return a new, unique path inside the table at `base_path`, at which to write the table that replaces it."""
     return join(base_path, FOLDER, TEMP, f"{OVERWRITE}-{clock.new_uuid()}")
 
 
 def is_written_aside(base_path: str) -> bool:
-    """Whether a path is that of a new table which has not taken the old table's place yet."""
+    """Whether the path is that of a new table which has not yet replaced the old table: a path that `new_table_path` returned."""
     folder, _, name = base_path.rpartition("/")
     return name.startswith(f"{OVERWRITE}-") and folder.endswith(join(FOLDER, TEMP))
 
 
 def swap_tables(storage: Storage, new_table: str, base_path: str, instant: str) -> None:
-    """Put the new table, which lies inside the old one, in the old table's place.
+    """Replace the table at `base_path` by the table at `new_table`, a folder inside it. Delete the old table.
 
     Args:
-        instant: the commit that made the new table.
+        new_table: a path that `new_table_path` returned, with a complete table.
+        instant: the instant time of the commit that wrote the new table.
 
     Raises:
-        StorageError: the swap failed, and the old table is where it was.
-        WriteConflict: another process deleted a part of the new table. The old one is where it was.
+        StorageError: the swap failed. The old table is still at `base_path`.
+        WriteConflict: another process deleted files of the new table. The old table is still at `base_path`.
         CommitUnknown: the storage failed between two renames. The next process that opens the path finishes the swap.
     """
     old_table = _old_table_path(base_path)
     name = new_table.rsplit("/", 1)[-1]
-    moved = join(old_table, FOLDER, TEMP, name)  # the new table once the old one, which holds it, is renamed
+    moved = join(old_table, FOLDER, TEMP, name)  # the new table's path after the old table was renamed
     note = join(base_path, FOLDER, TEMP, OVERWRITE)
     try:
         finish_overwrite(storage, base_path)
         storage.replace(note, name.encode())
         _move(storage, base_path, old_table)
-        # Checked after the rename, which takes the new table out of reach of other writers: one of them may have deleted files
-        # of it as leftovers, but none can from here on. The second look is for `finish_overwrite` of another process, which may
-        # have put the new table in its place by now.
+        # Check after the rename, which takes the new table out of reach of other writers: before, one of them may have deleted
+        # its files as leftovers; from here on, none can. The second check is at `base_path`, because `finish_overwrite` of
+        # another process may already have moved the new table there.
         if not _is_whole(storage, moved, instant) and not _is_whole(storage, base_path, instant):
             raise WriteConflict(
                 f"another writer took the overwrite of {base_path} for dead and deleted what it had written; the old table is as "
@@ -81,7 +83,15 @@ def swap_tables(storage: Storage, new_table: str, base_path: str, instant: str) 
 
 
 def _restore_old_table(storage: Storage, base_path: str, old_table: str, error: PenstockError) -> None:
-    """Put the old table back in its place after a swap that failed, if it is not there. Raise CommitUnknown if that fails."""
+    """Move the old table back to `base_path` after a swap that failed, unless a table is already there.
+
+    Args:
+        old_table: the path that the old table was renamed to.
+        error: the error of the swap.
+
+    Raises:
+        CommitUnknown: the storage failed again. The message quotes `error`.
+    """
     try:
         if storage.stat(base_path) is None:
             _move(storage, old_table, base_path)
@@ -93,7 +103,11 @@ def _restore_old_table(storage: Storage, base_path: str, old_table: str, error: 
 
 
 def finish_overwrite(storage: Storage, base_path: str) -> None:
-    """Finish a swap that was cut off. Safe to run in two processes at once, and during a swap."""
+    """Finish a swap that a crash interrupted; do nothing if there is none.
+
+    Move the new table to `base_path`, or the old table if the new one has missing files. Then delete the old table if it was
+    replaced. Safe to run in two processes at once, and during a swap.
+    """
     old_table = _old_table_path(base_path)
     if storage.stat(old_table) is None:
         return
@@ -101,24 +115,30 @@ def finish_overwrite(storage: Storage, base_path: str) -> None:
         try:
             _move(storage, _next_table(storage, old_table) or old_table, base_path)
         except StorageError:
-            if not table_exists(storage, base_path):  # or another process was faster
+            if not table_exists(storage, base_path):  # otherwise another process has moved it
                 raise
     _delete_old_table(storage, base_path, old_table)
 
 
 def _delete_old_table(storage: Storage, base_path: str, old_table: str) -> None:
-    """Delete the old table, if it is there, now that another one has its place. What fails now is left to a later write."""
+    """Delete the old table, if it still exists, after another table took its place. Ignore errors of the storage.
+
+    A later write deletes what is left after an error.
+
+    Args:
+        old_table: the path that the old table was renamed to.
+    """
     leftover = join(base_path, FOLDER, TEMP, f"{clock.new_uuid()}{REPLACED_SUFFIX}")
     with suppress(StorageError):
         delete_heartbeat(storage, base_path, OVERWRITE)
-        # Moved into the new table before it is deleted, in one step. The next swap may just have renamed the new table to the
-        # old table's name: then there is no folder to move to, this step fails, and nothing is deleted under that name.
+        # Move the old table into the new one in one step, then delete it. Another swap may just have renamed the new table to
+        # `old_table`: then `base_path` does not exist, the move fails, and nothing at `old_table` is deleted.
         storage.move_tree(old_table, leftover)
         storage.delete_tree(leftover)
 
 
 def _next_table(storage: Storage, old_table: str) -> str | None:
-    """Return the path of the new table that an old one holds; None if there is none, or it is not whole."""
+    """Return the path of the new table inside the renamed old table; None if there is none, or files of it are missing."""
     try:
         name = storage.read(join(old_table, FOLDER, TEMP, OVERWRITE)).decode()
     except FileNotFoundError:
@@ -128,10 +148,10 @@ def _next_table(storage: Storage, old_table: str) -> str | None:
 
 
 def _is_whole(storage: Storage, path: str, instant: str | None = None) -> bool:
-    """Whether a table is there with its properties, its commits and all files that the commits name.
+    """Whether the table at `path` is complete: it has `hoodie.properties`, a commit, and all files that its commits name.
 
     Args:
-        instant: a commit that has to be among them; None if any commit will do.
+        instant: the instant time of a commit that the table must have; None if any commit is enough.
     """
     file_names: dict[str, set[str]] = defaultdict(set)  # by folder
     try:
@@ -151,11 +171,15 @@ def _is_whole(storage: Storage, path: str, instant: str | None = None) -> bool:
 
 
 def _list_names(storage: Storage, folder: str) -> set[str]:
+    """Return the names of the files in a folder."""
     return {file.name for file in storage.list(folder)}
 
 
 def _move(storage: Storage, path: str, to: str) -> None:
-    """Rename a folder. A rename that another process has done, or a call of this process whose answer was lost, is no error."""
+    """Rename the folder `path` to `to`. Raise StorageError if that failed.
+
+    An error is ignored if only `to` exists afterwards: another process did the rename, or an earlier call whose answer was lost.
+    """
     try:
         storage.move_tree(path, to)
     except StorageError:
@@ -164,5 +188,6 @@ def _move(storage: Storage, path: str, to: str) -> None:
 
 
 def _old_table_path(base_path: str) -> str:
+    """Return the path that the old table is renamed to during a swap: `.<name>.penstock-old`, next to `base_path`."""
     parent, name = base_path.rsplit("/", 1)
     return join(parent or "/", f".{name}{REPLACED_SUFFIX}")

@@ -31,9 +31,10 @@ _NAME = "end of old partitions"
 
 
 def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | None = None) -> PublishedCommit | None:
-    """Delete the expired partitions and return the commit; None if there are none, or if a concurrent write prevents it.
+    """Take the expired partitions out of the table, in one replacecommit. Their data files stay until a clean deletes them.
 
-    The data files of the partitions stay until a clean deletes them.
+    Returns:
+        The commit; None if no partition has expired, or if a concurrent write prevents it. The next run tries again.
     """
     table = reload_timeline(table)
     if not expired_partitions(table) or waits_for_writes(table, _NAME):
@@ -61,7 +62,7 @@ def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | N
 
 
 class ExpirePartitions(TableService):
-    """The table service that takes expired partitions out of the table."""
+    """The table service that takes expired partitions out of the table, after writes or in `Table.run_due`."""
 
     name = "old partitions"
     title = "expire partitions of"
@@ -69,7 +70,7 @@ class ExpirePartitions(TableService):
     raises_after_write = True
 
     def follows_write(self, table: TableState) -> bool:
-        """Whether the options ask to run the service after a write."""
+        """Whether the service runs after a write: table services are enabled, and `hoodie.partition.ttl.inline` is true."""
         return table.options[o.TABLE_SERVICES_ENABLED] and table.options[o.TTL_INLINE]
 
     def may_be_due(self, table: TableState) -> bool:
@@ -77,7 +78,11 @@ class ExpirePartitions(TableService):
         return table.options[o.TTL_INLINE]
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
-        """Take expired partitions out of the table. Return a line for the report; None if nothing was deleted."""
+        """Take expired partitions out of the table.
+
+        Returns:
+            How many partitions were deleted, in words for a report; None if none was deleted.
+        """
         done = expire_partitions(table, stages, spark)
         return f"{len(done.metadata.replaced or {}):,} partitions deleted" if done else None
 

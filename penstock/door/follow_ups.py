@@ -18,7 +18,14 @@ from penstock.table.state import TableState, reload_timeline
 
 
 def follow_up(spark: SparkSession, table: TableState) -> tuple[str, ...]:
-    """Run the inline table services that are due after a commit. Return one line for each failure, with its reason."""
+    """Run the inline table services that the options ask for after a commit.
+
+    Returns:
+        One line for each service that failed, with the reason. Each failure is also issued as a warning.
+
+    Raises:
+        PenstockError: a service failed, and the options ask to raise in this case. The commit stays published.
+    """
     services = services_after_write(table)
     if not services:
         return ()
@@ -38,9 +45,9 @@ def follow_up(spark: SparkSession, table: TableState) -> tuple[str, ...]:
 
 
 def _raises(options: Options, *, default: bool = False) -> bool:
-    """Whether a failed table service raises after a commit: the value of `FAIL_ON_SERVICE_EXCEPTION` if set, otherwise `default`.
+    """Whether a table service that fails after a commit raises an error. If not, the failure is a warning.
 
-    The option's own default is true. It is used only for services with `default=True`.
+    The option `hoodie.fail.writes.on.inline.table.service.exception` decides if it is set, otherwise `default`.
 
     Args:
         default: whether the service raises if the option is not set (`TableService.raises_after_write`).
@@ -50,11 +57,12 @@ def _raises(options: Options, *, default: bool = False) -> bool:
 
 
 def _report(noun: str, error: Exception, *, raises: bool) -> str:
-    """Raise an error about a failed service, or issue a warning and return the failure with its reason.
+    """Report a failed service: raise an error, or issue a warning and return a line with the failure and its reason.
 
     Args:
         noun: what failed, in words.
-        raises: whether to raise instead of to warn.
+        error: the error of the service.
+        raises: whether to raise; if false, warn.
     """
     text = f"the write is done, do not run it again; but {noun} failed: {describe_error(error)}"
     if raises:
@@ -66,9 +74,9 @@ def _report(noun: str, error: Exception, *, raises: bool) -> str:
 
 
 def describe_error(error: Exception) -> str:
-    """Return the message of an error of Penstock. Of any other error return the type and the first line.
+    """Return the text of an error for a report: the message of a Penstock error, or the type and first line of any other error.
 
-    The following lines of an error of Spark are a stack trace.
+    The other lines of a Spark error are a stack trace.
     """
     if isinstance(error, PenstockError | FileNotFoundError):
         return str(error)

@@ -26,7 +26,12 @@ _ATTEMPTS = 5
 
 
 def open_query(spark: SparkSession, query: Query, table: TableState) -> DataFrame:
-    """Return the DataFrame that answers a query.
+    """Plan a query and return its DataFrame. Plan it again if the table changes while it is planned.
+
+    If an equal query over the same state of the table ran recently, return the DataFrame of that query.
+
+    Args:
+        table: the state of the table to start with.
 
     Raises:
         OptionError: the table has nothing at the paths or the time of the query.

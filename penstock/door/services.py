@@ -25,7 +25,7 @@ from penstock.workers.session_settings import name_jobs
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: In the order they run in, which is Hudi's.
+#: All table services, in the order in which they run. Hudi has the same order.
 SERVICES: tuple[TableService, ...] = (
     FAILED_WRITE_ROLLBACK,
     CLEAN,
@@ -38,21 +38,29 @@ SERVICES: tuple[TableService, ...] = (
 
 
 def services_after_write(table: TableState) -> list[TableService]:
-    """Return the services that the options ask to run inline, after a write."""
+    """Return the table services that the options ask to run inline after a write, in the order in which they run."""
     return [service for service in SERVICES if service.follows_write(table)]
 
 
 def services_for(table: TableState) -> list[TableService]:
-    """Return the services that may be due when they run outside a write, from `Table.run_due` or `penstock services run`."""
+    """Return the table services that may be due when they run outside a write, in the order in which they run.
+
+    `Table.run_due` and `penstock services run` run them.
+    """
     return [service for service in SERVICES if service.may_be_due(table)]
 
 
 def needs_spark(table: TableState) -> bool:
-    """Whether one of the services of `services_for` may start Spark tasks."""
+    """Whether a table service that may be due outside a write (`services_for`) may start Spark tasks."""
     return any(service.uses_spark for service in services_for(table))
 
 
 def make_stages(title: str, table: TableState, spark: SparkSession | None) -> Stages:
-    """Return the stages of a table service. Their progress lines and Spark jobs are named after the service and the table."""
+    """Return the object that reports the progress of a table service. Its lines, and the Spark jobs, are named after the service.
+
+    Args:
+        title: the first words of these names, for example `clean`. The name of the table follows.
+        spark: the session whose jobs are named; None if the service starts no Spark job.
+    """
     around = partial(name_jobs, spark) if spark else None
     return Stages(f"{title} {table.config.name}", table.options[o.PROGRESS], around)

@@ -61,7 +61,7 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True)
 class _Request:
-    """The arguments of one call of `write`."""
+    """The arguments of one call of `write`, with the path and the options parsed."""
 
     spark: SparkSession
     rows: DataFrame
@@ -78,13 +78,20 @@ class _Request:
 def write(
     spark: SparkSession, incoming: DataFrame, path: str, raw_options: Mapping[str, object], mode: str | None = None
 ) -> PublishedCommit | None:
-    """Write rows to the table at `path`. Create the table if it does not exist. Then run the inline table services.
+    """Write rows to the table at `path`, then run the inline table services. Create the table if it does not exist.
 
     Args:
+        incoming: the rows to write.
+        raw_options: the options of the write, by their keys. They name the operation.
         mode: Spark's save mode; None: `error`.
 
     Returns:
         The commit; None if the mode is `ignore` and the table exists.
+
+    Raises:
+        TableExists: the mode is `error` and the table exists.
+        TableNotFound: the operation is a delete and the table does not exist.
+        OptionError: an option or the mode is invalid, or contradicts the table.
     """
     storage, base_path = open_storage(path)
     request = _Request(spark, incoming, storage, base_path, read_options(raw_options))
@@ -124,7 +131,11 @@ def _write_once(request: _Request, path: str, mode: SaveMode) -> tuple[Published
 
 
 def _append(request: _Request, path: str) -> tuple[PublishedCommit, TableState]:
-    """Write to an existing table. Return the commit, and the table for the services that follow."""
+    """Run the operation on an existing table.
+
+    Returns:
+        The commit, and the table with the options for the table services that follow.
+    """
     table = open_table(path, request.options)
     check_against_table(request.options, table.config, table.base_path)
     settings = resolve_settings(request.options, table.config, request.columns)
@@ -162,7 +173,11 @@ def _create(request: _Request) -> tuple[PublishedCommit, TableState]:
 
 
 def _overwrite(request: _Request) -> tuple[PublishedCommit, TableState]:
-    """Replace an existing table: write a new table in a folder next to the old one, then swap the two folders."""
+    """Replace an existing table: write a new table to a folder next to the old one, then swap the two folders.
+
+    Returns:
+        The commit of the new table, and the table with the options for the table services that follow.
+    """
     storage = request.storage
     new_path = new_table_path(request.base_path)
     try:
@@ -184,7 +199,11 @@ def _overwrite(request: _Request) -> tuple[PublishedCommit, TableState]:
 def _run_operation(
     spark: SparkSession, table: TableState, settings: WriteSettings, prepared: PreparedRows
 ) -> tuple[PublishedCommit, TableState]:
-    """Roll back failed writes, then run the operation. Return the commit, and the table for the services that follow."""
+    """Roll back earlier writes that failed, then run the operation in the settings.
+
+    Returns:
+        The commit, and the table with the options for the table services that follow.
+    """
     table = replace(table, options=settings.options)
     check_inline(table, prepared.avro_schema)
     table = roll_back_failed(turn_off_metadata_table(table))
@@ -195,6 +214,11 @@ def _run_operation(
 
 
 def _parse_mode(mode: str | None) -> SaveMode:
+    """Return the save mode of a name such as `append`; `error` for None.
+
+    Raises:
+        OptionError: Spark has no save mode of this name.
+    """
     name = (mode or SaveMode.ERROR.value).lower()
     try:
         return _MODE_ALIASES.get(name) or SaveMode(name)
@@ -203,7 +227,15 @@ def _parse_mode(mode: str | None) -> SaveMode:
 
 
 def _check_delete(request: _Request, mode: SaveMode, exists: bool) -> None:
-    """Raise OptionError if a delete has another save mode than append, and TableNotFound if there is no table."""
+    """Check the save mode of a delete or delete_partition. Other operations pass.
+
+    Args:
+        exists: whether the table exists.
+
+    Raises:
+        OptionError: the save mode is not append.
+        TableNotFound: the table does not exist.
+    """
     operation = request.options[o.OPERATION]
     if operation not in (Operation.DELETE, Operation.DELETE_PARTITION):
         return

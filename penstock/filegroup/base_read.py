@@ -16,7 +16,7 @@ from penstock.storage import Storage
 
 
 def open_base_file(storage: Storage, path: str) -> pq.ParquetFile:
-    """Open a base file. Raises CorruptFile if it is missing or not Parquet."""
+    """Open a base file for reading. Raises CorruptFile if it is missing or not Parquet."""
     try:
         source = storage.open(path)
     except FileNotFoundError as e:
@@ -34,13 +34,14 @@ def read_row_groups(
     columns: Sequence[str] | None = None,
     positions: Positions | None = None,
 ) -> Iterator[pa.Table]:
-    """Yield a base file's rows, row group by row group, cast to `schema`. A column that the file lacks is null.
+    """Yield a base file's rows, one table per row group, cast to `schema`. A column that the file lacks is null.
 
     Args:
         path: the file's path, for error messages.
         schema: the columns to return, with the types to cast to.
-        columns: the columns of `schema` to read; None: all.
-        positions: the positions of the rows to read, ascending; row groups without any of them are skipped. None: all rows.
+        columns: the names of the columns of `schema` to read; None: all.
+        positions: the positions in the file of the rows to read, ascending; row groups without any of them are skipped. None: all
+            rows are read.
     """
     wanted = [name for name in (columns or schema.names) if name in file.schema_arrow.names]
     target = schema if columns is None else pa.schema([schema.field(name) for name in columns])
@@ -68,6 +69,7 @@ def read_ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _read_row_group(file: pq.ParquetFile, path: str, group: int, columns: list[str], target: pa.Schema) -> pa.Table:
+    """Read the `columns` of row group number `group`, cast to `target`. Raises CorruptFile if the row group is damaged."""
     try:
         table = file.read_row_group(group, columns=columns, use_threads=False)
     except (pa.ArrowInvalid, OSError) as e:

@@ -27,12 +27,13 @@ from penstock.timeline.commit_file import WriteStat
 
 
 class BaseFileWriter:
-    """One base file. Rows are cut into row groups as they arrive.
+    """Writes one base file. Rows are collected in memory and written as row groups.
 
     Args:
-        kind: whether the file begins a file group, or is the next version of an old file.
-        old: the old version of the file, if `keep` will add its rows: the new file starts from its bloom filter instead of
-            building one from all keys. None: there is no old version, or its rows are not kept.
+        output: the task that the file belongs to. It creates the file and its marker.
+        kind: CREATE if the file begins a file group, MERGE if it is the next version of a base file.
+        old: the old version of the base file, if `keep` will add its rows: the new file then starts from the old bloom filter
+            instead of building one from all keys. None: there is no old version, or its rows are not kept.
     """
 
     def __init__(
@@ -57,28 +58,32 @@ class BaseFileWriter:
 
     @property
     def written_bytes(self) -> int:
-        """Bytes of the file so far."""
+        """Bytes written to the file so far."""
         return int(self._sink.tell())
 
     @property
     def bytes_per_row(self) -> float | None:
-        """The mean size of a row in this file; None before the first row group is written."""
+        """The mean size of a row in the file, in bytes; None before the first row group is written."""
         written = self.rows - self._waiting_rows
         return self.written_bytes / written if written else None
 
     def stamp(self, rows: pa.Table, keys: pa.ChunkedArray, numbers: npt.NDArray[np.int64]) -> pa.Table:
-        """Return new rows with commit time, sequence number and record key in front: a body that `keep` accepts.
+        """Return new rows with commit time, sequence number and record key in front, as `keep` accepts them.
 
         Args:
-            numbers: row numbers of the task, which become a part of the sequence numbers.
+            rows: the data columns of the rows.
+            keys: the record key of each row.
+            numbers: the number of each row within the task, which becomes part of its sequence number.
         """
         return stamp_rows(rows, keys, instant=self.settings.instant, task=self._output.task, numbers=numbers)
 
     def add(self, rows: pa.Table, keys: pa.ChunkedArray, numbers: npt.NDArray[np.int64]) -> None:
-        """Write new rows, which have data columns only. Meta columns are added, or left null if the table does not fill them.
+        """Write new rows and add their keys to the bloom filter. Meta columns are null if the table does not fill them.
 
         Args:
-            numbers: row numbers of the task, which become a part of the sequence numbers.
+            rows: the data columns of the rows.
+            keys: the record key of each row.
+            numbers: the number of each row within the task, which becomes part of its sequence number.
         """
         self._output.key_changes.add(KeyChange.ADDED, self.name, keys)
         if self.settings.populate_meta:
@@ -91,7 +96,8 @@ class BaseFileWriter:
         """Write rows that already have commit time, sequence number and record key: kept, updated or stamped rows.
 
         Args:
-            new: whether the old version of this file lacks these keys, so that they must be added to the bloom filter.
+            body: these three meta columns, then the data columns.
+            new: whether the old version of the base file lacks these keys. Then they are added to the bloom filter.
         """
         if not self.settings.populate_meta:
             self._write(add_null_meta_columns(body.drop_columns(list(META_COLUMNS[:3]))))
@@ -103,7 +109,7 @@ class BaseFileWriter:
         self._write(add_file_columns(body, self.partition_path, self.name))
 
     def note_times(self, rows: pa.Table) -> None:
-        """Include the event times of these incoming rows, which replace or delete stored rows, in the write stat."""
+        """Include the event times of these incoming rows in the file's write stat. The rows replace or delete stored rows."""
         if self.settings.event_time is not None:
             self._event_times = self._event_times.extend(find_event_times(rows, self.settings.event_time))
 
@@ -115,6 +121,7 @@ class BaseFileWriter:
         self._output.key_changes.add(KeyChange.REMOVED, self.name, keys)
 
     def _write(self, rows: pa.Table) -> None:
+        """Collect rows with all meta columns in memory; write them out once they fill a row group."""
         if rows.num_rows == 0:
             return
         self._waiting.append(rows)
@@ -125,11 +132,12 @@ class BaseFileWriter:
             self.flush()
 
     def _add_waiting_bytes(self, size_bytes: int) -> None:
+        """Add to the memory of unwritten rows, of this file and of the whole task. A negative size subtracts."""
         self.waiting_bytes += size_bytes
         self._output.waiting_bytes += size_bytes
 
     def flush(self) -> None:
-        """Write the rows that wait in memory, as one or several row groups."""
+        """Write the rows that wait in memory to the file, as one or several row groups."""
         if not self._waiting:
             return
         rows = self._waiting[0] if len(self._waiting) == 1 else pa.concat_tables(self._waiting)
@@ -144,7 +152,7 @@ class BaseFileWriter:
             self._parquet.write_table(rows, row_group_size=row_group_rows)
 
     def close(self) -> int:
-        """Finish the file, which may have no rows at all; return its size in bytes."""
+        """Write the remaining rows and the footer, and close the file; return its size in bytes. The file may have no rows."""
         self.flush()
         footer = {
             # What parquet-avro writes: Hudi reads the schema of a base file from here.
@@ -162,7 +170,12 @@ class BaseFileWriter:
         return size
 
     def stat(self, size_bytes: int, **counts: int | str) -> WriteStat:
-        """Return the write stat of the finished file. `counts` are further fields of the stat, such as `num_inserts`."""
+        """Return the write stat of the closed file.
+
+        Args:
+            size_bytes: the size of the file, as `close` returned it.
+            counts: further fields of the write stat, such as `num_inserts`.
+        """
         return WriteStat(
             min_event_time=self._event_times.least_ms,
             max_event_time=self._event_times.greatest_ms,
@@ -177,12 +190,13 @@ class BaseFileWriter:
 
 
 class RollingWriter:
-    """New file groups of one partition, one base file each. When a file is full, the next file group begins.
+    """Writes rows to new file groups of one partition, one base file each. When a file is full, the next file group begins.
 
     Args:
-        file_id: all rows go to this file group, however large it becomes; None: file ids are generated.
-        old: a file all of whose rows `keep` will add, and no other rows: the first new file starts from its bloom filter.
-            None: there is no such file.
+        output: the task that the files belong to. It creates the files and their markers.
+        file_id: all rows go to this file group, however large its file becomes; None: file ids are generated.
+        old: a base file whose rows, and no others, `keep` will add. The first new file starts from its bloom filter. None: the
+            bloom filter is built from all keys.
     """
 
     def __init__(
@@ -202,7 +216,7 @@ class RollingWriter:
 
     @property
     def waiting_bytes(self) -> int:
-        """Memory that rows not yet written take."""
+        """Memory that rows not yet written take, in bytes."""
         return self._open.waiting_bytes if self._open else 0
 
     @property
@@ -212,28 +226,29 @@ class RollingWriter:
 
     @property
     def _next_file_id(self) -> str:
+        """The file id of the file group that will be opened next: the fixed one if set, otherwise a generated one."""
         return self._only_file_id or f"{self._file_id_prefix}-{self._files}"
 
     def flush(self) -> None:
-        """Write the rows that wait in memory to the open file."""
+        """Write the rows that wait in memory to the open file, if one is open."""
         if self._open:
             self._open.flush()
 
     def write(self, rows: pa.Table, keys: pa.ChunkedArray) -> None:
-        """Add rows without meta columns, in arrival order."""
+        """Write new rows in their order. `rows` has the data columns only, `keys` the record key of each row."""
         for writer, start, count in self._split(rows):
             first = self._output.reserve_row_numbers(count)
             writer.add(rows.slice(start, count), keys.slice(start, count), np.arange(first, first + count))
 
     def keep(self, body: pa.Table) -> None:
-        """Add rows that already have commit time, sequence number and record key."""
+        """Write rows in their order. `body` already has commit time, sequence number and record key."""
         for writer, start, count in self._split(body):
             rows = body.slice(start, count)
             self._output.key_changes.add(KeyChange.ADDED, writer.name, rows[KEY_COLUMN])
             writer.keep(rows)
 
     def _split(self, rows: pa.Table) -> Iterator[tuple[BaseFileWriter, int, int]]:
-        """Yield (writer, start, count): `rows` from `start` on, `count` of them, go to this writer's file.
+        """Yield (writer, start, count): the `count` rows of `rows` from `start` on belong in this writer's file.
 
         The caller must write these rows before it takes the next item: the size of the file decides where the next rows go.
         """
@@ -246,13 +261,14 @@ class RollingWriter:
             self._roll_if_full(writer)
 
     def _open_next(self) -> BaseFileWriter:
+        """Open the base file of the next file group."""
         self._open = BaseFileWriter(self._output, self._partition_path, self._next_file_id, MarkerType.CREATE, old=self._old)
         self._old = None
         self._files += 1
         return self._open
 
     def _count_rows_that_fit(self, writer: BaseFileWriter, rows: pa.Table) -> int:
-        """Return how many rows to write before the file's size is checked again: a row group, or what still fits."""
+        """Return how many rows to write before the file's size is checked again: those that still fit, at most a row group."""
         if self._only_file_id:
             return ROW_GROUP_ROWS
         # Before the first row group is written, a row's size in memory is the estimate. It is mostly too large, since memory is
@@ -263,6 +279,10 @@ class RollingWriter:
         return max(1, min(ROW_GROUP_ROWS, fitting))
 
     def _roll_if_full(self, writer: BaseFileWriter) -> None:
+        """Close the writer's file if it has no room for two more rows. The next rows then begin a new file group.
+
+        A file with a fixed file id is never full.
+        """
         if self._only_file_id:
             return
         # The waiting rows would fill the file without compression. Write a row group to learn the compressed size of a row.
@@ -274,12 +294,13 @@ class RollingWriter:
             self._finish(writer)
 
     def _finish(self, writer: BaseFileWriter) -> None:
+        """Close the writer's file and append its write stat to `stats`."""
         size = writer.close()
         self.stats.append(writer.stat(size, num_inserts=writer.rows))
         self._open = None
 
     def close(self) -> list[WriteStat]:
-        """Finish the open file; return the write stats of all files."""
+        """Close the open file, if there is one; return the write stats of all files."""
         if self._open:
             self._finish(self._open)
         return self.stats

@@ -25,26 +25,38 @@ RESERVED_NAMES = (*(META_COLUMNS[position] + NUMBER for position in (0, 3, 4)), 
 
 
 def record_keys(rows: pa.Table, column: str) -> pa.ChunkedArray:
-    """Return the record keys of rows: the meta column, or the key's data column as text if the table fills no meta columns."""
+    """Return the record keys of rows as strings.
+
+    Args:
+        column: the column that holds the keys: `_hoodie_record_key`, or a data column if the table fills no meta columns.
+    """
     keys = rows[column]
     return keys if column == KEY_COLUMN or pa.types.is_string(keys.type) else keys.cast(pa.string())
 
 
 def schema_with_meta(schema: pa.Schema) -> pa.Schema:
-    """Return the data columns with the five meta columns in front."""
+    """Return a schema of data columns with the five meta columns in front."""
     return pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *schema])
 
 
 def body_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the columns that belong to a row: commit time, sequence number, record key and the data columns."""
+    """Return the schema of rows without file columns: commit time, sequence number, record key, then the data columns.
+
+    Args:
+        schema: the data columns.
+    """
     return pa.schema([field for field in schema_with_meta(schema) if field.name not in _FILE_COLUMNS])
 
 
 def stamp_rows(rows: pa.Table, keys: pa.ChunkedArray, *, instant: str, task: int, numbers: npt.NDArray[np.int64]) -> pa.Table:
-    """Return new rows with commit time, sequence number and record key in front: a body.
+    """Return new rows with commit time, sequence number and record key in front. Partition path and file name are added later.
 
     Args:
-        numbers: row numbers of the task, which become a part of the sequence numbers.
+        rows: the data columns of the rows.
+        keys: the record key of each row.
+        instant: the instant of the write, which becomes the commit time.
+        task: the number of the task.
+        numbers: the number of each row within the task, which becomes part of its sequence number.
     """
     meta = [pa.repeat(instant, rows.num_rows), sequence_numbers(instant, task, numbers), keys]
     return pa.table([*meta, *rows.columns], schema=body_schema(rows.schema))
@@ -57,7 +69,11 @@ def add_null_meta_columns(rows: pa.Table) -> pa.Table:
 
 
 def add_file_columns(body: pa.Table, partition_path: str, file_name: str) -> pa.Table:
-    """Return a body with the meta columns for partition path and file name added."""
+    """Return the rows with partition path and file name added, so that they have all five meta columns.
+
+    Args:
+        body: rows with commit time, sequence number and record key, then the data columns.
+    """
     for position, text in ((3, partition_path), (4, file_name)):
         body = body.add_column(position, META_COLUMNS[position], repeat_text(text, body.num_rows))
     return body
@@ -69,6 +85,6 @@ def repeat_text(text: str, count: int) -> pa.Array:
 
 
 def sequence_numbers(instant: str, task: int, numbers: npt.NDArray[np.int64]) -> pa.Array:
-    """Return `<instant>_<task>_<number>` for each row number."""
+    """Return the sequence number of each row: `<instant>_<task>_<number>`. `numbers` holds the row numbers within the task."""
     texts = pc.cast(pa.array(numbers), pa.string())
     return pc.binary_join_element_wise(pa.scalar(f"{instant}_{task}_"), texts, pa.scalar(""))

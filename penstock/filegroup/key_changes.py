@@ -19,17 +19,17 @@ _SCHEMA = pa.schema([("key", pa.string())])
 
 
 class KeyChange(str, Enum):
-    """Whether a write added keys to a data file or removed them from it."""
+    """Whether a write adds keys to a data file or removes them from it."""
 
     ADDED = "added"
     REMOVED = "removed"
 
 
 class KeyChangeWriter:
-    """Records the key changes of one task.
+    """Writes key changes of one task: the record keys that it adds to or removes from each data file, for the index.
 
     Args:
-        folder: the folder to write the files to; None: no index asks for key changes, and nothing is written.
+        folder: the folder to write the key change files to; None: no index asks for key changes, and nothing is written.
     """
 
     def __init__(self, storage: Storage, folder: str | None) -> None:
@@ -38,7 +38,12 @@ class KeyChangeWriter:
         self._open: dict[tuple[KeyChange, str], tuple[pa.NativeFile, pa.ipc.RecordBatchFileWriter]] = {}
 
     def add(self, change: KeyChange, file_name: str, keys: pa.ChunkedArray) -> None:
-        """Record keys that were added to or removed from a data file."""
+        """Record that the task adds these keys to a data file, or removes them from it.
+
+        Args:
+            change: whether the keys are added or removed.
+            file_name: the name of the data file.
+        """
         if self._folder is None or len(keys) == 0:
             return
         if (change, file_name) not in self._open:
@@ -48,7 +53,7 @@ class KeyChangeWriter:
         writer.write_table(pa.table([keys.cast(pa.string())], schema=_SCHEMA))
 
     def close(self) -> None:
-        """Finish the open files."""
+        """Close all open key change files."""
         for sink, writer in self._open.values():
             writer.close()
             sink.close()
@@ -56,26 +61,36 @@ class KeyChangeWriter:
 
 
 def key_changes_folder(base_path: str, instant: str) -> str:
-    """Return the folder of a write's key changes."""
+    """Return the path of the folder for the key change files of the write at `instant`."""
     return join(work_folder(base_path, instant), "keys")
 
 
 def find_key_changes(storage: Storage, folder: str, change: KeyChange, file_names: Sequence[str]) -> dict[str, str]:
-    """Return data file name → path of its file of key changes, for those data files of `file_names` that have one."""
+    """Find the key change files of data files. Returns data file name → path of its key change file.
+
+    Data files without key changes are left out.
+
+    Args:
+        folder: the folder of the write's key changes.
+        change: whether to find added or removed keys.
+        file_names: names of data files.
+    """
     listed = {info.name for info in storage.list(folder)}
     return {name: _path(folder, change, name) for name in file_names if _name(change, name) in listed}
 
 
 def read_changed_keys(storage: Storage, path: str) -> Iterator[pa.Array]:
-    """Yield the keys in a file of key changes, one record batch at a time."""
+    """Yield the record keys in one key change file, one array per record batch."""
     reader = pa.ipc.open_file(storage.map(path))
     for number in range(reader.num_record_batches):
         yield reader.get_batch(number).column("key")
 
 
 def _path(folder: str, change: KeyChange, file_name: str) -> str:
+    """Return the path of the key change file for one data file and kind of change."""
     return join(folder, _name(change, file_name))
 
 
 def _name(change: KeyChange, file_name: str) -> str:
+    """Return the name of the key change file for one data file and kind of change."""
     return f"{file_name}.{change.value}"

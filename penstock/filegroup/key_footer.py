@@ -24,7 +24,7 @@ _LEAST_ENTRIES = 1_000
 
 @dataclass(frozen=True)
 class BloomSettings:
-    """The type and size of the bloom filter over a file's record keys."""
+    """The type of a base file's bloom filter, the number of keys it is sized for, and its error rate."""
 
     kind: str = "DYNAMIC_V0"
     entries: int = 60_000
@@ -35,12 +35,12 @@ class BloomSettings:
 class KeyFooter:
     """Collects the record keys of a base file for its footer: their range and, unless `settings` is None, a bloom filter.
 
-    The filter is built only when `settings.entries` keys were added. A file with fewer keys gets a smaller filter, sized at the
-    end. If the file is the next version of an older base file, the old file's filter is continued where that is possible.
+    The filter is built when `settings.entries` keys were added. A file with fewer keys gets a smaller filter, sized at the end.
+    If the file is the next version of an older base file, the old bloom filter is continued where that is possible.
 
     Args:
-        settings: type and size of the bloom filter; None for no bloom filter.
-        old: the footer of the old base file; None if there is none.
+        settings: type and size of the bloom filter; None: no bloom filter is written.
+        old: the footer of the old base file; None: there is no old base file.
         old_rows: the number of rows of the old base file.
     """
 
@@ -57,7 +57,12 @@ class KeyFooter:
             self._resume(settings, old, old_rows)
 
     def _resume(self, settings: BloomSettings, old: Mapping[str, str], old_rows: int) -> None:
-        """Continue the old file's filter, unless the old file has none, or has far more rows than its filter was sized for."""
+        """Continue the bloom filter of the old base file, unless there is none or it is too small for the old file's rows.
+
+        Args:
+            old: the footer of the old base file.
+            old_rows: the number of rows of the old base file.
+        """
         text = old.get(FOOTER_BLOOM) or old.get(FOOTER_BLOOM_OLD)
         if not text:
             return
@@ -69,7 +74,7 @@ class KeyFooter:
         self._resumes = True
 
     def add(self, keys: pa.ChunkedArray) -> None:
-        """Add the keys of rows that the old file does not have."""
+        """Add keys that the old file does not have, or any keys if there is no old file."""
         if len(keys) == 0:
             return
         self._widen_range(keys)
@@ -82,19 +87,20 @@ class KeyFooter:
                 self._bloom = self._build_filter(self._settings, self._settings.entries)
 
     def keep(self, keys: pa.ChunkedArray) -> None:
-        """Add the keys of rows that the old file has too. If its filter is continued, these keys only widen the range."""
+        """Add keys that the old file has too. If the old bloom filter is continued, only the range changes."""
         if self._resumes and len(keys):
             self._widen_range(keys)
         else:
             self.add(keys)
 
     def _widen_range(self, keys: pa.ChunkedArray) -> None:
+        """Extend the range of keys so that it includes these keys."""
         low, high = min_max_keys(keys)
         self._min_key = low if self._min_key is None else min(self._min_key, low, key=java_order)
         self._max_key = high if self._max_key is None else max(self._max_key, high, key=java_order)
 
     def _build_filter(self, settings: BloomSettings, entries: int) -> BloomFilter:
-        """Return a filter sized for `entries` keys, with the keys that were added so far."""
+        """Return a bloom filter sized for `entries` keys that holds the keys added so far."""
         bloom = BloomFilter.create(settings.kind, entries, settings.error_rate, settings.max_entries)
         for keys in self._waiting:
             bloom.add(keys)
@@ -102,7 +108,7 @@ class KeyFooter:
         return bloom
 
     def metadata(self) -> dict[str, str]:
-        """Return the key-value entries for the footer, under Hudi's names. Call it after all keys were added."""
+        """Return the footer's entries under Hudi's names: bloom filter and key range. Call it after all keys were added."""
         entries = {}
         if self._settings is not None:
             if self._bloom is None:
@@ -117,14 +123,14 @@ class KeyFooter:
 
 
 def _entries_of(bloom: BloomFilter, error_rate: float) -> float:
-    """Return the number of keys that a stored filter was sized for; for a simple filter, computed from the number of bits."""
+    """Return the number of keys that a stored bloom filter was sized for. For a simple filter it is computed from its bits."""
     if isinstance(bloom, DynamicBloomFilter):
         return bloom.row_entries
     return bloom.bits * math.log(2) ** 2 / -math.log(error_rate)
 
 
 def min_max_keys(keys: pa.ChunkedArray) -> tuple[str, str]:
-    """Return the least and the greatest key in Java's string order."""
+    """Return (least key, greatest key) in Java's string order."""
     if any(_has_high_bytes(chunk) for chunk in keys.chunks):
         texts = keys.to_pylist()  # a loop over keys, but rare: Arrow has no kernel for Java's order
         return min(texts, key=java_order), max(texts, key=java_order)
@@ -142,7 +148,7 @@ def java_order(text: str) -> bytes:
 
 
 def has_java_order(text: str) -> bool:
-    """Whether UTF-8 order and Java's order agree for this string, compared with any other string."""
+    """Whether this string sorts the same in UTF-8 order and in Java's order, compared with any other string."""
     return not text or max(text) < "\ue000"
 
 
@@ -157,7 +163,7 @@ def _has_high_bytes(keys: pa.Array) -> bool:
 
 
 def choose_entries(keys: int, configured: int) -> int:
-    """Return the number of keys to size the filter of a file of `keys` keys for: at least twice `keys`, at most `configured`.
+    """Return the number of keys to size a bloom filter for: at least twice the file's `keys`, but at most `configured`.
 
     The result is a power of two times a constant, or `configured`. So files of similar size have filters of the same size.
     """

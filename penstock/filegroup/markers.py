@@ -40,7 +40,7 @@ _STRIDE = 256
 
 
 class MarkerType(str, Enum):
-    """What a write is about to do with a data file."""
+    """What a write is about to do with a data file: create a file group, write its next base file (merge) or a log file."""
 
     CREATE = "CREATE"
     MERGE = "MERGE"
@@ -48,7 +48,7 @@ class MarkerType(str, Enum):
 
 
 class MarkerStyle(str, Enum):
-    """How a write stores its markers."""
+    """How a write stores its markers: each as an empty file (direct), or as lines of `MARKERS<number>` files (collected)."""
 
     DIRECT = "DIRECT"
     COLLECTED = "TIMELINE_SERVER_BASED"
@@ -56,38 +56,41 @@ class MarkerStyle(str, Enum):
 
 @dataclass(frozen=True)
 class Marker:
-    """A data file, relative to the table's base path, and what the write is about to do with it."""
+    """The announcement of a data file before it is created: its path below the base path, and what the write will do with it."""
 
     file_path: str
     kind: MarkerType
 
     @property
     def text(self) -> str:
-        """The marker as text, which is the name of a marker file, or a line of a `MARKERS<number>` file."""
+        """The marker as a string: the name of a marker file, or a line of a `MARKERS<number>` file."""
         return f"{self.file_path}{INFIX}{self.kind.value}"
 
     @classmethod
     def parse(cls, text: str) -> Marker | None:
-        """Parse a marker; return None for a torn line.
+        """Parse the string of a marker; return None for a torn line.
 
-        No data file is lost by that: a task creates a data file only after the marker's line is complete.
+        A torn line announces no existing data file: a task creates a data file only after its marker is complete.
         """
         file_path, _, kind = text.strip("\r").rpartition(INFIX)
         return cls(file_path, MarkerType(kind)) if file_path and kind in MarkerType.__members__ else None
 
 
 def markers_folder(base_path: str, instant: str) -> str:
-    """Return the folder of a write's markers, which holds nothing else."""
+    """Return the path of the folder that holds the markers of the write at `instant`, and nothing else."""
     return join(base_path, FOLDER, TEMP, instant)
 
 
 def work_folder(base_path: str, instant: str) -> str:
-    """Return the folder of a write's other temporary files, such as staged rows. It is deleted when the write is finished."""
+    """Return the path of the folder for other temporary files of the write at `instant`, such as staged rows.
+
+    The folder is deleted when the write is finished.
+    """
     return join(base_path, FOLDER, TEMP, f"{WORK_PREFIX}{instant}")
 
 
 def check_open(storage: Storage, base_path: str, instant: str) -> None:
-    """Raise StorageError if the write is sealed: this attempt of a task is too late, and its files must not stay."""
+    """Raise StorageError if the write at `instant` is sealed: its tasks may create no more data files."""
     if storage.stat(open_file(base_path, instant)) is None:
         raise StorageError(
             f"write {instant} is closed: it was finished without this attempt of a task, or another writer rolled it back"
@@ -95,7 +98,7 @@ def check_open(storage: Storage, base_path: str, instant: str) -> None:
 
 
 def open_file(base_path: str, instant: str) -> str:
-    """Return the path of the file whose existence means that the write's tasks may create data files."""
+    """Return the path of the file `open`. While it exists, tasks of the write at `instant` may create data files."""
     return join(work_folder(base_path, instant), _OPEN)
 
 
@@ -108,9 +111,10 @@ def announce(
     task: int = 0,
     turn: int = 0,
 ) -> None:
-    """Write the markers of data files. Raises StorageError if the write is sealed.
+    """Write the markers of data files, before these files are created. Raises StorageError if the write is sealed.
 
     Args:
+        instant: the instant of the write.
         style: whether each marker is a file of its own, or a line of a `MARKERS<number>` file.
         task: the number of the task. Concurrent tasks start with different file numbers, which avoids collisions.
         turn: how many times the task has announced files before.
@@ -128,6 +132,7 @@ def announce(
 
 
 def _create(storage: Storage, folder: str, marker: Marker) -> None:
+    """Create the empty file of a marker. Raises AlreadyExists if another attempt of the task announced the same data file."""
     try:
         storage.create(join(folder, marker.text)).close()
     except AlreadyExists:
@@ -135,7 +140,7 @@ def _create(storage: Storage, folder: str, marker: Marker) -> None:
 
 
 def _next_file(storage: Storage, folder: str, number: int) -> pa.NativeFile:
-    """Create a new `MARKERS<number>` file, with the first free number from `number` on in steps of `_STRIDE`."""
+    """Create and open a new `MARKERS<number>` file: the first free number from `number` on, in steps of `_STRIDE`."""
     while True:
         with suppress(AlreadyExists):
             return storage.create(join(folder, f"{COLLECTED_PREFIX}{number}"))

@@ -10,7 +10,7 @@ GroupId = tuple[str, str]
 
 @dataclass(frozen=True)
 class BaseFile:
-    """One version of a file group's rows, as Parquet."""
+    """A base file: a Parquet file with the rows of a file group as of the write at `instant`."""
 
     path: str
     file_id: str
@@ -19,13 +19,13 @@ class BaseFile:
 
     @property
     def name(self) -> str:
-        """The file's name."""
+        """The file's name, without its folder."""
         return self.path.rsplit("/", 1)[-1]
 
 
 @dataclass(frozen=True)
 class LogFile:
-    """A file of changes on top of a base file, in blocks."""
+    """A log file: blocks of changed rows and deleted keys, on top of the base file of `base_instant`."""
 
     path: str
     file_id: str
@@ -36,13 +36,13 @@ class LogFile:
 
     @property
     def name(self) -> str:
-        """The file's name."""
+        """The file's name, without its folder."""
         return self.path.rsplit("/", 1)[-1]
 
 
 @dataclass(frozen=True)
 class FileSlice:
-    """A base file and the log files on top of it; either may be missing. Log files are in the order in which they are read."""
+    """A base file and the log files on top of it, in reading order. There may be no base file, or no log files."""
 
     partition_path: str
     file_id: str
@@ -52,23 +52,23 @@ class FileSlice:
 
     @property
     def base_bytes(self) -> int:
-        """Bytes of the base file; 0 if there is none."""
+        """Size of the base file in bytes; 0 if there is none."""
         return self.base_file.size_bytes if self.base_file else 0
 
     @property
     def log_bytes(self) -> int:
-        """Bytes of all log files."""
+        """Size of all log files together, in bytes."""
         return sum(log.size_bytes for log in self.log_files)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the base file and the log files."""
+        """Size of the base file and the log files together, in bytes."""
         return self.base_bytes + self.log_bytes
 
 
 @dataclass(frozen=True)
 class FileGroup:
-    """All slices with the same file id in a partition, newest first: versions of the same set of rows."""
+    """All file slices with the same file id in a partition, newest first. Each slice is a version of the same set of rows."""
 
     partition_path: str
     file_id: str

@@ -23,7 +23,7 @@ _BASE = re.compile(r"([^_.][^_]*)_([^_]*)_([0-9]+)(\.[A-Za-z]+)")
 
 @dataclass(frozen=True)
 class BaseName:
-    """The parts of a base file's name."""
+    """The parts of a base file's name: `<file id>_<write token>_<instant><extension>`."""
 
     file_id: str
     write_token: str
@@ -33,7 +33,7 @@ class BaseName:
 
 @dataclass(frozen=True)
 class LogName:
-    """The parts of a log file's name."""
+    """The parts of a log file's name: `.<file id>_<base instant>.log.<version>_<write token>`."""
 
     file_id: str
     base_instant: str
@@ -44,54 +44,63 @@ class LogName:
 
 
 def base_file_name(file_id: str, write_token: str, instant: str) -> str:
-    """Build the name of a base file."""
+    """Build the name of a base file: `<file id>_<write token>_<instant>.parquet`."""
     return f"{file_id}_{write_token}_{instant}.parquet"
 
 
 def log_file_name(file_id: str, base_instant: str, version: int, write_token: str) -> str:
-    """Build the name of a log file. The versions of a file slice count from 1."""
+    """Build the name of a log file: `.<file id>_<base instant>.log.<version>_<write token>`. A slice's versions count from 1."""
     return f".{file_id}_{base_instant}.log.{version}_{write_token}"
 
 
 def log_order(name: LogName) -> tuple[str, int, str, bool]:
-    """Return the key by which a file group's log files are sorted. Versions compare as numbers; a missing token sorts first."""
+    """Return the sort key that puts a file group's log files in reading order.
+
+    Versions compare as numbers, and a log file without a write token sorts first.
+    """
     return name.base_instant, name.version, name.write_token, name.is_cdc
 
 
 def next_log_version(names: Iterable[LogName], file_id: str, base_instant: str) -> int:
-    """Return the version of a slice's next log file: the greatest version among `names` of this slice plus one."""
+    """Return the version of a slice's next log file: the greatest version among those `names` that are of the slice, plus one.
+
+    Args:
+        file_id: the file id of the slice.
+        base_instant: the base instant of the slice.
+    """
     versions = (name.version for name in names if (name.file_id, name.base_instant) == (file_id, base_instant))
     return max(versions, default=0) + 1
 
 
 def write_token(task: int, stage: int, attempt: int) -> str:
-    """Build the token that says which attempt of which task wrote a file."""
+    """Build the token in a file's name that says which attempt of which task wrote the file: `<task>-<stage>-<attempt>`."""
     return f"{task}-{stage}-{attempt}"
 
 
 def log_token(write_token: str, instant: str) -> str:
-    """Return the token for a log file that `instant` writes: that of `write_token`, with a checksum of the instant as stage."""
+    """Return the token for a log file that `instant` writes: `write_token` with the instant's checksum in place of the stage."""
     task, _, attempt = write_token.split("-")
     return f"{task}-{_instant_number(instant)}-{attempt}"
 
 
 def is_log_token_of(write_token: str, instant: str) -> bool:
-    """Whether a log file with this token was written by Penstock at this instant."""
+    """Whether Penstock wrote a log file with this token in the write at `instant`: the token contains the instant's checksum."""
     return write_token.count("-") == 2 and write_token.split("-")[1] == _instant_number(instant)
 
 
 def _instant_number(instant: str) -> str:
+    """Return the checksum of an instant that stands in place of the stage in write tokens of log files."""
     return str(zlib.crc32(instant.encode()) >> 1)  # 31 bits: Hudi parses the number of a stage as a Java int
 
 
 def parse_base_name(name: str) -> BaseName | None:
-    """Return the parts of a base file's name; None if the name is not one."""
+    """Split a base file's name into its parts; return None if `name` is not the name of a base file."""
     match = _BASE.fullmatch(name)
     return BaseName(*match.groups()) if match else None
 
 
 def parse_log_name(name: str) -> LogName | None:
-    """Return the parts of a log file's name; None if the name is not one."""
+    """Split a log file's name into its parts; return None if `name` is not the name of a log file."""
     match = _LOG.fullmatch(name)
     if not match:
         return None
@@ -100,7 +109,12 @@ def parse_log_name(name: str) -> LogName | None:
 
 
 def partition_metafile(instant: str, partition_path: str, date: str) -> bytes:
-    """Build the content of the file that makes a folder a partition of the table."""
+    """Build the content of a partition's metafile, the file that makes a folder a partition of the table.
+
+    Args:
+        instant: the instant of the write that creates the partition.
+        date: the current time, for a comment line.
+    """
     depth = len(partition_path.split("/")) if partition_path else 0
     return f"#partition metadata\n#{date}\ncommitTime={instant}\npartitionDepth={depth}\n".encode("latin-1")
 

@@ -15,7 +15,7 @@ from penstock.storage import Storage, join
 
 
 def withdraw_partition(storage: Storage, base_path: str, partition_path: str, instant: str) -> None:
-    """Remove the metafile and the folders of a partition that a failed write created, unless they hold other files.
+    """Delete the metafile and the folders of a partition that a failed write created. Folders that hold other files are kept.
 
     Call this only if the table has no concurrent writer: another writer could be about to create a file in the partition, and
     readers would not find that file without the metafile.
@@ -35,12 +35,12 @@ def withdraw_partition(storage: Storage, base_path: str, partition_path: str, in
 
 
 def is_metafile(name: str) -> bool:
-    """Whether a file is a partition's metafile, or Hadoop's checksum of it."""
+    """Whether a file name is that of a partition metafile, or of Hadoop's checksum of one."""
     return name in (PARTITION_METAFILE, f".{PARTITION_METAFILE}.crc")
 
 
 def read_creation_instant(storage: Storage, base_path: str, partition_path: str) -> str | None:
-    """Return the instant that created a partition, from its metafile; None if the metafile is missing or torn."""
+    """Return the instant of the write that created a partition, from its metafile; None if the metafile is missing or torn."""
     try:
         content = storage.read(join(base_path, partition_path, PARTITION_METAFILE))
         return read_properties(content).get("commitTime") if is_whole_metafile(content) else None
@@ -49,9 +49,9 @@ def read_creation_instant(storage: Storage, base_path: str, partition_path: str)
 
 
 def check_not_nested(storage: Storage, base_path: str, partition_paths: Iterable[str]) -> None:
-    """Raise RecordKeyError if one of these partitions lies inside another partition of the table, or contains one.
+    """Raise RecordKeyError if one of `partition_paths` lies inside another partition of the table, or contains one.
 
-    That happens if partition values contain different numbers of slashes.
+    Partitions are nested if partition values contain different numbers of slashes.
     """
     for path in partition_paths:
         parts = path.split("/")
@@ -68,7 +68,7 @@ def check_not_nested(storage: Storage, base_path: str, partition_paths: Iterable
 
 
 def _find_partition(storage: Storage, folder: str) -> str | None:
-    """Return the first partition at or below a folder; None if there is none."""
+    """Return the path of the first partition at or below a folder; None if there is none."""
     entries = storage.list(folder)
     if any(entry.name.startswith(PARTITION_METAFILE) for entry in entries):
         return folder
@@ -80,6 +80,7 @@ def _find_partition(storage: Storage, folder: str) -> str | None:
 
 
 def _nested_error(inner: str, outer: str) -> RecordKeyError:
+    """Build the error for a partition `inner` that lies inside a partition `outer`."""
     return RecordKeyError(
         f"partition {inner!r} lies inside partition {outer!r}, where no reader would look for it. "
         "Fix: create the table with hoodie.datasource.write.partitionpath.urlencode=true, or use values without slashes."

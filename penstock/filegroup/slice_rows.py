@@ -48,7 +48,7 @@ _FEWEST_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class MergeRules:
-    """How base files and logs of a table's slices are merged. Pickled to the workers."""
+    """How to merge base files and logs of a table's slices. Pickled to the workers."""
 
     merger: Merger
     #: The table's Avro schema with the meta columns in front.
@@ -65,18 +65,18 @@ class MergeRules:
 
     @property
     def arrow(self) -> pa.Schema:
-        """The columns of the merged rows."""
+        """The columns of the merged rows as an Arrow schema, meta columns first."""
         return avro_to_arrow(self.schema)
 
     @property
     def lets_logs_win(self) -> bool:
-        """Whether a log record always replaces the base row of its key, so that base rows need not be read to merge them."""
+        """Whether a log record always replaces the base row of its key, so that a merge need not read the base row."""
         return not (self.skip_merge or self.merger.needs or self.merger.builds or self.merger.folds)
 
 
 @dataclass
 class MergeCounts:
-    """Counts of a slice's merge, for the write stats of a compaction. `read_merged_rows` fills them while rows are read."""
+    """Counts of one slice's merge, for the write stats of a compaction. `read_merged_rows` fills them while rows are read."""
 
     updates: int = 0
     deletes: int = 0
@@ -92,7 +92,7 @@ class MergeCounts:
     times: EventTimeSpan = field(default_factory=EventTimeSpan)
 
     def note_times(self, rows: pa.Table) -> None:
-        """Include the event times of these rows."""
+        """Include the event times of these rows in `times`, if `event_time` names their column."""
         if self.event_time is not None:
             self.times = self.times.extend(find_event_times(rows, self.event_time))
 
@@ -110,14 +110,14 @@ def read_merged_rows(
     """Yield the merged rows of a slice: one table per row group of the base file, then tables of rows that only the log has.
 
     Args:
-        columns: the columns to return, in this order; None: all of the schema.
+        columns: the columns to return, in this order; None: all columns of the schema.
         log_scan: the scan of the slice's log files, if their block headers were read before; None: they are read now.
-        counts: is filled while the caller iterates; None: counts are not wanted.
+        counts: is filled while the caller iterates; None: nothing is counted.
         base_positions: the positions of the base file's rows to read, ascending; None: all.
 
     Raises:
         CorruptFile: a file is missing or damaged.
-        SchemaError: a stored column cannot become the type it has now, or ordering values do not compare.
+        SchemaError: a stored column cannot be cast to its current type, or ordering values cannot be compared.
     """
     counts = counts if counts is not None else MergeCounts()
     wanted = list(columns) if columns is not None else rules.arrow.names
@@ -141,9 +141,13 @@ def read_merged_rows(
 def read_log_rows(
     storage: Storage, file_slice: FileSlice, rules: MergeRules, columns: Sequence[str], log_scan: LogScan | None = None
 ) -> Iterator[pa.Table]:
-    """Yield the log's row of each key, except deleted keys. The base file is not read.
+    """Yield the log's row of each key, without deleted keys. The base file is not read.
 
     These are the merged rows only if a log record always replaces the base row (`MergeRules.lets_logs_win`).
+
+    Args:
+        columns: the columns to return, in this order.
+        log_scan: the scan of the slice's log files, if their block headers were read before; None: they are read now.
     """
     counts = MergeCounts()
     log = fold_slice_log(storage, file_slice, rules, columns_to_read(rules, columns), log_scan, counts)
@@ -154,10 +158,14 @@ def read_log_rows(
 def read_touched_rows(
     storage: Storage, file_slice: FileSlice, rules: MergeRules, columns: Sequence[str], log_scan: LogScan | None = None
 ) -> Iterator[pa.Table]:
-    """Yield the merged rows of the log's keys, and of the base file read only the rows whose positions the log names.
+    """Yield the merged rows of the log's keys. Of the base file, read only the rows whose positions the log names.
 
-    If a block does not name positions, all rows of the slice are returned. A caller that reads the untouched rows itself must
+    If a block does not name positions, all rows of the slice are yielded. A caller that reads the untouched rows itself must
     check first that `touched_positions` of the same scan is not None.
+
+    Args:
+        columns: the columns to return, in this order.
+        log_scan: the scan of the slice's log files, if their block headers were read before; None: they are read now.
     """
     scan = scan_slice(storage, file_slice, rules.times) if log_scan is None else log_scan
     positions = touched_positions(file_slice, scan)
@@ -173,12 +181,12 @@ def fold_slice_log(
     log_scan: LogScan | None = None,
     counts: MergeCounts | None = None,
 ) -> FoldedLog:
-    """Fold the slice's log to one record per key: a row, or a delete.
+    """Read the slice's log and fold it to one record per key: a row, or a delete.
 
     Args:
         columns: the columns of the log to read.
         log_scan: the scan of the slice's log files, if their block headers were read before; None: they are read now.
-        counts: its fields `scan` and `log_records` are set.
+        counts: its fields `scan` and `log_records` are set; None: nothing is counted.
     """
     counts = counts if counts is not None else MergeCounts()
     scan = scan_slice(storage, file_slice, rules.times) if log_scan is None else log_scan
@@ -193,7 +201,10 @@ def fold_slice_log(
 
 
 def columns_to_read(rules: MergeRules, wanted: Sequence[str]) -> list[str]:
-    """Return the wanted columns, and those that the merge reads: all columns if the merger builds or folds rows."""
+    """Return the columns that a merge must read to return the `wanted` ones: with record key, ordering and the merger's columns.
+
+    These are all columns if the merger builds or folds rows.
+    """
     names = rules.arrow.names
     if rules.merger.builds or rules.merger.folds:
         return names
@@ -205,10 +216,13 @@ def columns_to_read(rules: MergeRules, wanted: Sequence[str]) -> list[str]:
 
 
 def _merge_row_group(old: pa.Table, log: FoldedLog, rules: MergeRules, is_met: Flags, counts: MergeCounts) -> pa.Table:
-    """Return a row group of the base file merged with the log. Rows whose keys the log does not know stay unchanged.
+    """Return a row group of the base file merged with the log. Rows whose keys are not in the log stay unchanged.
 
     Args:
-        is_met: marks the keys of the log that were found in the base file. Updated here.
+        old: the rows of the row group.
+        log: the log, folded to one record per key.
+        is_met: a mask over the keys of the log, true where a base row has the key. Updated here.
+        counts: updates and deletes are added here.
     """
     positions = find_positions(record_keys(old, rules.key), log.keys)
     hits = np.flatnonzero(positions >= 0)  # rows of the row group whose key the log knows
@@ -243,9 +257,11 @@ def _merge_hits(
     its new version among the changed rows. So base rows keep their order.
 
     Args:
+        old: the rows of a row group of the base file.
         hits: the positions in `old` of base rows whose key the log has.
         numbers: the numbers of these keys in the log.
-        is_kept: marks the base rows that stay. Rows that the merger deletes are set to False here.
+        is_kept: a mask over the base rows. Set to False here for rows that the merger deletes.
+        counts: event times are added here.
     """
     order = np.arange(old.num_rows)
     if not len(hits):
@@ -263,10 +279,12 @@ def _merge_hits(
 
 
 def _read_new_rows(log: FoldedLog, rules: MergeRules, numbers: Positions, counts: MergeCounts) -> Iterator[pa.Table]:
-    """Yield the log's rows with these numbers as inserts, without deletes, in parts that are small next to the memory limit.
+    """Yield the log's rows with these numbers as inserts, in parts that are small next to the memory limit.
 
     Args:
-        numbers: the numbers of keys in the log that no base row has.
+        log: the log, folded to one record per key.
+        numbers: the numbers of keys in the log to insert; none of them is deleted.
+        counts: the inserted rows are added here.
     """
     part_rows = min(ROW_GROUP_ROWS, max(_FEWEST_ROWS, rules.memory_bytes // 4 // log.row_bytes))
     for start in range(0, len(numbers), part_rows):

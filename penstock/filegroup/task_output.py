@@ -48,7 +48,7 @@ class FileSettings:
 
 
 class TaskOutput:
-    """The files of one task, its row numbers, and the memory of rows that wait to be written.
+    """Creates the files of one task, and counts its row numbers and the memory of its unwritten rows.
 
     Args:
         task: the number of the task.
@@ -77,19 +77,23 @@ class TaskOutput:
         return join(partition_path, name) if partition_path else name
 
     def reserve_row_numbers(self, count: int) -> int:
-        """Reserve `count` row numbers of this task, for sequence numbers; return the first."""
+        """Reserve the next `count` row numbers of this task, for sequence numbers; return the first of them."""
         first = self._next_row
         self._next_row += count
         return first
 
     def make_keys(self, count: int) -> pa.ChunkedArray:
-        """Return record keys for rows that have none: `<instant>_<task>_<number>`."""
+        """Generate `count` record keys, `<instant>_<task>_<number>`, for rows that have none."""
         numbers = np.arange(self._next_key, self._next_key + count)
         self._next_key += count
         return pa.chunked_array([sequence_numbers(self.settings.instant, self.task, numbers)])
 
     def announce(self, file_paths: Sequence[str], kind: MarkerType) -> None:
-        """Write the markers of data files that will be created soon, all at once. Paths are relative to the table.
+        """Write the markers of data files before they are created, all at once.
+
+        Args:
+            file_paths: paths below the table's base path.
+            kind: what the task is about to do with the files.
 
         Raises:
             StorageError: the write is sealed: it was finished without this task.
@@ -105,10 +109,14 @@ class TaskOutput:
         self._announcements += 1
 
     def create(self, file_path: str, kind: MarkerType) -> pa.NativeFile:
-        """Announce a data file (path relative to the table) if `announce` did not, then create it.
+        """Create a data file and open it for writing. Its marker is written first, unless `announce` wrote it.
+
+        Args:
+            file_path: the path below the table's base path.
+            kind: what the task is about to do with the file.
 
         Raises:
-            StorageError: the write is sealed: it was finished without this task. The file was removed again.
+            StorageError: the write is sealed: it was finished without this task. The file was deleted again.
         """
         if file_path not in self._announced:
             self.announce([file_path], kind)
@@ -120,10 +128,10 @@ class TaskOutput:
         return file
 
     def _remove_if_sealed(self) -> None:
-        """Remove this task's files and raise StorageError if the write is sealed.
+        """Raise StorageError if the write is sealed, so that its tasks may create no more files; first delete this task's files.
 
-        The file exists first and the seal is checked second. So either this check finds the seal, or the driver sealed after the
-        file was there and removes it by its marker.
+        The file is created first and the seal is checked second. So either this check finds the seal, or the driver sealed after
+        the file was there and deletes it by its marker.
         """
         settings = self.settings
         try:
@@ -134,7 +142,7 @@ class TaskOutput:
             raise
 
     def _ensure_partition(self, partition_path: str) -> None:
-        """Write the metafile that makes a folder a partition, unless the folder has a complete one.
+        """Write the metafile that makes a folder a partition, unless the folder has a complete metafile.
 
         A torn metafile, which a dead writer may leave, is replaced.
         """
@@ -158,10 +166,10 @@ class TaskOutput:
             self._foreign_metafiles[path] = content
 
     def finish(self) -> None:
-        """Sync this task's files to disk, and complete metafiles that another task left torn.
+        """Sync this task's closed files to disk, and complete metafiles that another task left torn.
 
         Raises:
-            StorageError: the write is sealed: it was finished without this task. The files were removed again.
+            StorageError: the write is sealed: it was finished without this task. The files were deleted again.
         """
         storage = self.settings.storage
         # Another task created the metafile while this one was about to. It may have died before it wrote the content.

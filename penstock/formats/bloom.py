@@ -51,7 +51,7 @@ class BloomFilter:
 
     @staticmethod
     def create(kind: str, entries: int, error_rate: float, max_entries: int) -> BloomFilter:
-        """Return an empty bloom filter.
+        """Create an empty bloom filter.
 
         Args:
             kind: the filter type, SIMPLE or DYNAMIC_V0.
@@ -72,7 +72,7 @@ class BloomFilter:
         raise OptionError(f"hoodie.bloom.index.filter.type is {kind!r}; use {SIMPLE} or {DYNAMIC}")
 
     def add(self, keys: Keys) -> None:
-        """Add all keys, in their order.
+        """Add all keys to the filter, in their order.
 
         Raises:
             RecordKeyError: a key is null or empty. No key was added.
@@ -93,11 +93,11 @@ class BloomFilter:
         return np.concatenate(answers)
 
     def to_text(self) -> str:
-        """Return the filter as Base64 text, as the footer of a base file holds it."""
+        """Return the filter as a Base64 string, as the footer of a base file holds it."""
         raise NotImplementedError
 
     def _add_to_row(self, row: int, span: Span) -> None:
-        """Set the bits of the span's keys in one row."""
+        """Set the bits of the keys of `span` in row (bit vector) number `row` of the filter."""
         if len(span) == 0:
             return
         cells = self._unpack_row(row)
@@ -108,10 +108,10 @@ class BloomFilter:
                 cells[rounds.next_positions(bits)] = 1
 
     def _look_up(self, block: Block) -> Bools:
-        """Return a mask over the keys of the block: True where all bits of the key are set in at least one row.
+        """Return a mask over the keys of the block: True where the key may have been added.
 
-        Most keys that were not added are known after a few hashes. As soon as they are more than half of the keys, the rest of
-        the hashes is computed for the other keys only.
+        That is, all bits of the key are set in at least one row. Most keys that were not added are recognized after a few hashes.
+        As soon as they are more than half of the keys, further hashes are computed for the other keys only.
         """
         answer = np.zeros(len(block), np.bool_)
         key_numbers = np.arange(len(block)) if block.order is None else block.order
@@ -135,7 +135,7 @@ class BloomFilter:
         return answer
 
     def _unpack_row(self, row: int) -> Bytes:
-        """Return row number `row` unpacked, with one byte per bit. Changes to the array change the filter."""
+        """Return row number `row` of the filter with one byte per bit. Changes to the array change the filter."""
         if row not in self._unpacked:
             if (len(self._unpacked) + 1) * self.bits > _UNPACKED_BYTES:
                 self._pack_rows()
@@ -143,19 +143,20 @@ class BloomFilter:
         return self._unpacked[row]
 
     def _pack_rows(self) -> None:
+        """Pack all unpacked rows of the filter, which have one byte per bit, to eight bits per byte again."""
         for row, cells in self._unpacked.items():
             self._rows[row] = np.packbits(cells, bitorder="little")
         self._unpacked = {}
 
     def _row_bytes(self) -> list[bytes]:
-        """Return the bytes of each row as Hudi stores it, with its header."""
+        """Return the bytes of each row (bit vector) of the filter with its header, as Hudi stores it."""
         self._pack_rows()
         head = _HEADER.pack(_VERSION, self.hashes, _MURMUR, self.bits)
         return [head + row.tobytes() for row in self._rows]
 
 
 class SimpleBloomFilter(BloomFilter):
-    """A bloom filter of one row with a fixed size. With more keys than the row is sized for, there are more false positives."""
+    """A bloom filter of one row with a fixed size. With more keys than it is sized for, it has more false positives."""
 
     type_code = SIMPLE
 
@@ -168,7 +169,7 @@ class SimpleBloomFilter(BloomFilter):
 
 
 class DynamicBloomFilter(BloomFilter):
-    """A bloom filter of rows for `row_entries` keys each, up to `max_entries` keys. Further keys go to all rows in turn."""
+    """A bloom filter that adds rows of `row_entries` keys each, up to `max_entries` keys. Further keys go to all rows in turn."""
 
     type_code = DYNAMIC
 
@@ -188,7 +189,7 @@ class DynamicBloomFilter(BloomFilter):
                 self._add_overflow(rest)
 
     def _fill_rows(self, span: Span) -> Span:
-        """Add keys to the last row, then to new rows, until there are rows for `max_entries` keys. Return the keys left over."""
+        """Add keys to the last row, then to new rows, until these suffice for `max_entries` keys; return the keys left over."""
         while len(span) and self.in_last_row <= self.row_entries:
             room = self.row_entries - self.in_last_row
             if room == 0:
@@ -226,15 +227,15 @@ class DynamicBloomFilter(BloomFilter):
 
 
 def read_bloom(text: str, type_code: str | None, max_entries: int = MAX_ENTRIES_DEFAULT) -> BloomFilter:
-    """Return the bloom filter in a base file's footer. More keys can be added to the filter.
+    """Read the bloom filter from a base file's footer. More keys can be added to it.
 
     Args:
-        text: the Base64 text of the filter.
-        type_code: the filter type in the footer. None means SIMPLE.
+        text: the Base64 string of the filter.
+        type_code: the filter type in the footer; None: SIMPLE.
         max_entries: the number of keys up to which a dynamic filter adds rows. The footer does not hold this number.
 
     Raises:
-        CorruptFile: the text is not a filter of this type.
+        CorruptFile: the string is not a filter of this type.
         Unsupported: the type or the hash is unknown.
     """
     if type_code not in (None, SIMPLE, DYNAMIC):
@@ -255,7 +256,7 @@ def read_bloom(text: str, type_code: str | None, max_entries: int = MAX_ENTRIES_
 
 
 def size_filter(entries: int, error_rate: float) -> tuple[int, int]:
-    """Return the size of a row in bits and the number of hashes, for `entries` keys with a false positive rate of `error_rate`.
+    """Return (size in bits, number of hashes) of a bloom filter row with a false positive rate of `error_rate` at `entries` keys.
 
     Raises:
         OptionError: a value is out of range, or the row would be too large.
@@ -274,11 +275,12 @@ def size_filter(entries: int, error_rate: float) -> tuple[int, int]:
 
 
 def _empty_row(bits: int) -> Bytes:
+    """Return a row of a bloom filter, packed as bytes, with `bits` bits that are all 0."""
     return np.zeros((bits + 7) // 8, np.uint8)
 
 
 def _read_header(data: bytes, at: int) -> tuple[int, int, int]:
-    """Return the number of bits and of hashes in the header at offset `at`, and the offset behind the header."""
+    """Read the header of a bloom filter or row at offset `at`; return (bits, number of hashes, offset behind the header)."""
     version, hashes, hash_type, bits = _HEADER.unpack_from(data, at)
     if version != _VERSION or hashes < 1 or bits < 1:
         raise ValueError(f"version {version}, {hashes} hashes, {bits} bits")
@@ -288,7 +290,7 @@ def _read_header(data: bytes, at: int) -> tuple[int, int, int]:
 
 
 def _read_row(data: bytes, at: int, bits: int) -> tuple[Bytes, int]:
-    """Return the packed bits of the row at offset `at`, and the offset behind the row."""
+    """Read a bloom filter row of `bits` bits at offset `at`; return (its bits, packed as bytes; offset behind the row)."""
     size = (bits + 7) // 8
     if at + size > len(data):
         raise ValueError(f"{bits} bits announced, {len(data) - at} bytes left")
@@ -296,6 +298,7 @@ def _read_row(data: bytes, at: int, bits: int) -> tuple[Bytes, int]:
 
 
 def _read_dynamic(data: bytes, max_entries: int) -> DynamicBloomFilter:
+    """Read a dynamic bloom filter from its bytes. Raises ValueError or struct.error if they are malformed."""
     bits, hashes, at = _read_header(data, 0)
     row_entries, in_last_row, count = _GROWTH.unpack_from(data, at)
     at += _GROWTH.size

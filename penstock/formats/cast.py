@@ -12,7 +12,7 @@ from penstock.errors import SchemaError
 
 
 def fit_to_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the table with the columns, order and types of `schema`. A column that the table lacks is filled with null.
+    """Return the table with the columns, order and types of `schema`. A column that the table lacks is all null.
 
     Raises:
         SchemaError: a column cannot be cast without loss.
@@ -24,6 +24,7 @@ def fit_to_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _cast_column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
+    """Return the table's column of the field's name in the field's type; nulls if the table lacks the column."""
     if field.name not in table.column_names:
         return pa.nulls(table.num_rows, field.type)
     column = table[field.name]
@@ -38,7 +39,7 @@ def _cast_column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array
 
 
 def _has_same_shape(old: pa.DataType, new: pa.DataType) -> bool:
-    """Whether Arrow's own cast from `old` to `new` is correct.
+    """Whether Arrow's own cast from type `old` to type `new` is correct.
 
     Arrow matches the fields of structs by position and does not check for nulls. So Arrow's cast is correct only if both types
     have the same fields in the same order, and no field is nullable in the old type but not in the new one.
@@ -60,7 +61,7 @@ def _has_same_shape(old: pa.DataType, new: pa.DataType) -> bool:
 
 
 def _rebuild(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast a nested array to the type `kind`, field by field: fields of structs are matched by name, missing ones become null."""
+    """Cast a nested array to the type `kind`, field by field. Struct fields are matched by name, missing ones become null."""
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if array.type.equals(kind):
@@ -77,6 +78,7 @@ def _rebuild(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _rebuild_struct(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cast a struct array to the struct type `kind`. Raises ArrowInvalid if a field that must not be null holds null."""
     numbers = {field.name: number for number, field in enumerate(array.type)}
     children = []
     for field in kind:
@@ -92,12 +94,12 @@ def _rebuild_struct(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _cast(column: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> pa.ChunkedArray | pa.Array:
-    """Cast to the type `kind`. Raise ArrowInvalid if a value would change, except that floating point may lose digits."""
+    """Cast a column to the type `kind`. Raises ArrowInvalid if a value would change; only floating point may lose digits."""
     return pc.cast(column, options=pc.CastOptions(kind, allow_float_truncate=pa.types.is_floating(kind)))
 
 
 def _offsets_with_nulls(array: pa.Array) -> pa.Array:
-    """Return the offsets of a list or map array, with null as the offset of a null list, as `from_arrays` expects it."""
+    """Return the offsets of a list or map array, with null in place of the offset of a null list, as `from_arrays` needs."""
     if not array.null_count:
         return array.offsets
     mask = pa.concat_arrays([pc.is_null(array), pa.array([False])])

@@ -23,7 +23,11 @@ _MOST_DISTINCT_STRINGS = 0.4
 
 
 def repetitive_columns(rows: pa.Table) -> list[str]:
-    """Return the Parquet names of the columns whose values repeat, in a row group that holds `rows`."""
+    """Return the Parquet names of the columns whose values repeat often enough for a dictionary.
+
+    Args:
+        rows: the rows of one row group. Only the first of them are sampled.
+    """
     sample = rows.slice(0, min(_MOST_ROWS, max(_LEAST_ROWS, rows.num_rows // 8)))
     rows_per_sample_row = rows.num_rows / max(1, sample.num_rows)
     repetitive = []
@@ -35,7 +39,7 @@ def repetitive_columns(rows: pa.Table) -> list[str]:
 
 
 def _leaf_columns(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """Yield name and values of each Parquet column that stores the Arrow column `path`. A nested column has several."""
+    """Yield (Parquet name, values) of each Parquet column that stores the Arrow column `path`. A nested column has several."""
     kind = values.type
     if pa.types.is_struct(kind):
         for number, field in enumerate(kind):
@@ -50,10 +54,10 @@ def _leaf_columns(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]
 
 
 def _repeats(values: pa.Array, rows_per_sample_row: float) -> bool:
-    """Whether the values of a column repeat enough in a row group for a dictionary.
+    """Whether the values of a column repeat often enough in a row group for a dictionary.
 
     Args:
-        values: the values of the sample.
+        values: the column's values in the sample.
         rows_per_sample_row: the rows of the row group divided by the rows of the sample.
     """
     kind = values.type
@@ -74,8 +78,8 @@ def _repeats(values: pa.Array, rows_per_sample_row: float) -> bool:
 def estimate_distinct(rows: int, sample_distinct: int, sample_rows: int) -> float:
     """Estimate the number of distinct values in `rows` rows from a sample, if all possible values are equally likely.
 
-    Finds the number of possible values for which a sample of `sample_rows` rows is expected to have `sample_distinct` distinct
-    values, by bisection of the logarithm of that number.
+    Finds by bisection the number of possible values for which a sample of `sample_rows` rows is expected to have
+    `sample_distinct` distinct values.
     """
     if sample_distinct >= sample_rows:
         return float(rows)

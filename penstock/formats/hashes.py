@@ -54,9 +54,9 @@ def _java_hash_of_rows(rows: npt.NDArray[np.uint8]) -> UInt32s:
 
 
 def java_polynomial(values: UInt32s, offsets: Int64s) -> UInt32s:
-    """Return one hash per list of values: the polynomial in 31 whose coefficients are the values, the last one the constant term.
+    """Return one hash per list of values: the polynomial in 31 with the values as coefficients, modulo 2^32.
 
-    List i holds the values from `offsets[i]` to `offsets[i + 1]`.
+    The last value of a list is the constant term. List i holds the values from `offsets[i]` to `offsets[i + 1]`.
     """
     inverse_powers = _powers(_INVERSE, len(values))
     sums = np.concatenate([np.zeros(1, np.uint32), np.cumsum(values * inverse_powers, dtype=np.uint32)])
@@ -71,14 +71,14 @@ def powers_of_31(counts: Int64s) -> UInt32s:
 
 
 def _powers(base: np.uint32, count: int) -> UInt32s:
-    """Return 1, base, base², ... modulo 2^32."""
+    """Return the first `count` powers of `base`, from 1 on, modulo 2^32."""
     factors = np.full(count, base, np.uint32)
     factors[:1] = 1
     return np.cumprod(factors, dtype=np.uint32)
 
 
 def xx_hash(texts: Texts) -> UInt32s:
-    """Return xxHash32 with seed 0 of every string. A null is hashed as the empty string."""
+    """Return xxHash32 with seed 0 of the UTF-8 bytes of every string. A null is hashed as the empty string."""
     data, offsets = _bytes_and_offsets(texts)
     lengths = offsets[1:] - offsets[:-1]
     hashes = np.zeros(len(lengths), np.uint32)
@@ -92,7 +92,7 @@ def xx_hash(texts: Texts) -> UInt32s:
 
 
 def _xx_hash_of_rows(rows: npt.NDArray[np.uint8]) -> UInt32s:
-    """Return xxHash32 of strings of one length, by the steps of its specification. Each row holds the bytes of a string."""
+    """Return xxHash32 with seed 0 of strings of one length. Each row of the matrix holds the bytes of a string."""
     count, size = rows.shape
     words = np.ascontiguousarray(rows[:, : size // 4 * 4]).view("<u4").astype(np.uint32, copy=False)
     lane_words = size // 16 * 4  # words in stripes of sixteen bytes, four lanes each
@@ -115,11 +115,12 @@ def _xx_hash_of_rows(rows: npt.NDArray[np.uint8]) -> UInt32s:
 
 
 def _rotated(values: UInt32s, by: int) -> UInt32s:
+    """Return 32-bit numbers rotated to the left by `by` bits."""
     return np.asarray((values << np.uint32(by)) | (values >> np.uint32(32 - by)), np.uint32)
 
 
 def _bytes_and_offsets(texts: Texts) -> tuple[npt.NDArray[np.uint8], Int64s]:
-    """Return the UTF-8 bytes of all strings, and the offset of each string and of the end. A null counts as an empty string."""
+    """Return (UTF-8 bytes of all strings, offset of each string and of the end of the last). A null counts as an empty string."""
     strings = pc.fill_null(texts.cast(pa.large_string()), "")
     _, offset_buffer, data_buffer = strings.buffers()
     if len(strings) == 0 or offset_buffer is None:

@@ -38,7 +38,10 @@ _COMPRESSION_CODEC = 12
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells (key and value) of an HFile, in order, as byte offsets in `data`. `data` holds the uncompressed data blocks."""
+    """The cells of an HFile, each a key and a value, in order. Their place is given as byte offsets in `data`.
+
+    `data` holds the uncompressed data blocks.
+    """
 
     data: pa.Buffer
     key_starts: Offsets
@@ -47,13 +50,13 @@ class Cells:
     value_ends: Offsets
 
     def keys(self) -> list[bytes]:
-        """Return the key of each cell."""
+        """Return the key of each cell as bytes."""
         view = memoryview(self.data)
         return [bytes(view[start:end]) for start, end in zip(self.key_starts.tolist(), self.key_ends.tolist(), strict=True)]
 
 
 def read_hfile(content: Any) -> Cells:
-    """Return the cells of an HFile.
+    """Read the cells of an HFile from the bytes of the whole file.
 
     Raises:
         CorruptFile: the bytes are not an HFile.
@@ -73,7 +76,10 @@ def read_hfile(content: Any) -> Cells:
 
 
 def _read_trailer(view: memoryview) -> dict[int, int]:
-    """Return the integers in the trailer's protobuf message, by field number. Other fields are skipped."""
+    """Read the integers in the trailer of an HFile, a protobuf message; return field number → integer.
+
+    Other fields are skipped.
+    """
     tail = bytes(view[-_TRAILER_SIZE:])
     if len(tail) < _TRAILER_SIZE or not tail.startswith(_TRAILER_MAGIC):
         raise CorruptFile("not an HFile: it has no trailer")
@@ -96,7 +102,12 @@ def _read_trailer(view: memoryview) -> dict[int, int]:
 
 
 def _read_data_blocks(view: memoryview, trailer: dict[int, int]) -> list[bytes]:
-    """Return the uncompressed data blocks. Other blocks between the first and the last data block are skipped."""
+    """Return the uncompressed data blocks. Other blocks between the first and the last data block are skipped.
+
+    Args:
+        view: the bytes of the whole HFile.
+        trailer: the integers of the trailer by field number.
+    """
     at = trailer.get(_FIRST_DATA_BLOCK_OFFSET, 0)
     last = trailer.get(_LAST_DATA_BLOCK_OFFSET, -1)
     codec = trailer.get(_COMPRESSION_CODEC, _NONE)
@@ -118,12 +129,17 @@ def _read_data_blocks(view: memoryview, trailer: dict[int, int]) -> list[bytes]:
 
 
 def _decompress(payload: bytes, size: int) -> bytes:
-    """Return the uncompressed payload, cut off at `size` + 1 bytes: one byte too many is enough to detect a wrong size."""
+    """Decompress gzip bytes, up to `size` + 1 bytes: one byte more than expected is enough to detect a wrong size."""
     return zlib.decompressobj(wbits=31).decompress(payload, size + 1)
 
 
 def _find_cells(data: bytes, block_sizes: list[int]) -> Cells:
-    """Return the cells of the uncompressed data blocks. The key of a cell is the row part of HBase's key, without the rest."""
+    """Find the cells in uncompressed data blocks. The key of a cell is the row part of HBase's key.
+
+    Args:
+        data: the data blocks, concatenated.
+        block_sizes: the size of each data block in `data`.
+    """
     bounds = []
     at = 0
     for block_size in block_sizes:
@@ -144,7 +160,7 @@ def _find_cells(data: bytes, block_sizes: list[int]) -> Cells:
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the protobuf varint at offset `at`, and the offset behind it."""
+    """Return (protobuf varint at offset `at`, offset behind it)."""
     number = 0
     shift = 0
     while True:

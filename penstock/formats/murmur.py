@@ -37,7 +37,7 @@ _BLOCK_BYTES = 1 << 24
 
 
 def murmur(keys: Keys, seed: int = 0) -> Int32s:
-    """Return the hash of every key as a signed 32-bit number, as in Java. Raise RecordKeyError if a key is null or empty."""
+    """Return the hash of every key as a signed 32-bit number, as in Java. Raises RecordKeyError if a key is null or empty."""
     hashes = [np.zeros(0, np.int32)]
     for span in key_spans(keys):
         for block in span.blocks():
@@ -51,7 +51,7 @@ def murmur(keys: Keys, seed: int = 0) -> Int32s:
 
 @dataclass(frozen=True)
 class Span:
-    """Keys in one byte buffer: key i starts at `starts[i]` and has `lengths[i]` bytes."""
+    """The bytes of many keys in one buffer: key i starts at `starts[i]` and has `lengths[i]` bytes."""
 
     data: Bytes
     starts: npt.NDArray[Any]
@@ -64,7 +64,7 @@ class Span:
         return Span(self.data, self.starts[part], self.lengths[part])
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the keys in blocks of at most `_BLOCK_KEYS` keys and about `_BLOCK_BYTES` bytes, but of at least one key each."""
+        """Yield the keys in blocks of at most `_BLOCK_KEYS` keys and about `_BLOCK_BYTES` bytes. A block has at least one key."""
         first = 0
         while first < len(self):
             part = self[first : first + _BLOCK_KEYS]
@@ -77,15 +77,15 @@ class Span:
 
 @dataclass(frozen=True)
 class Block:
-    """Keys prepared for hashing, the longest first.
+    """Keys prepared for hashing many times with different seeds, the longest first.
 
     Attributes:
         count: the number of keys.
-        order: the number of each key before the block was sorted by length. None if the keys were not sorted.
+        order: the number that each key had before the block was sorted by length. None: the keys were not sorted.
         lengths: the lengths of the keys in bytes; an array without dimensions if all are equal.
-        groups: `groups[g]` holds the scrambled g-th group of four bytes of each key that has that many groups. These keys are
-            the first keys of the block.
-        tail: the number to mix in for the one to three bytes after the last group of each key. None if no key has such bytes.
+        groups: `groups[g]` holds the scrambled g-th group of four bytes of each key that has that many groups. These keys are the
+            first keys of the block.
+        tail: the number to mix in for the one to three bytes after the last group of each key. None: no key has such bytes.
         tail_factor: the factor to multiply by after mixing in the tail; 1 for a key without a tail. An array without dimensions
             if all are equal.
     """
@@ -101,7 +101,7 @@ class Block:
         return self.count
 
     def only(self, chosen: Bools) -> Block:
-        """Return a block of the keys where the mask `chosen` is true. Its `order` is None."""
+        """Return a block with only the keys where the mask `chosen` is true. Its `order` is None."""
         return Block(
             count=int(np.count_nonzero(chosen)),
             order=None,
@@ -117,6 +117,9 @@ class Rounds:
 
     A round makes some thirty numpy calls over the whole block, and the overhead of each call matters. Therefore all buffers are
     allocated once, and output arrays are passed by position.
+
+    Args:
+        state: the seed of each key, which the rounds overwrite; None: all seeds are 0.
     """
 
     def __init__(self, block: Block, state: Int32s | None = None) -> None:
@@ -129,7 +132,7 @@ class Rounds:
         self._steps = [(self._hash[: len(group)], group) for group in block.groups]
 
     def next_positions(self, bits: UInt32s) -> Int64s:
-        """Run the next round and return the bit position of every key in a row of `bits` bits.
+        """Run the next round and return the bit position of every key in a bloom filter row of `bits` bits.
 
         The next call overwrites the returned array. A position is Java's abs(hash % bits). This equals |hash| mod bits, also for
         the smallest int, whose absolute value fits only the unsigned view. The remainder is computed by a division: numpy has
@@ -146,7 +149,7 @@ class Rounds:
         return self._positions
 
     def hash(self) -> None:
-        """Run a round: replace `state`, which holds the seed of each key, by the hash of each key."""
+        """Run one round: replace the seed of each key in `state` by the key's hash."""
         block = self.block
         state = self._hash
         scratch = self._scratch
@@ -162,12 +165,12 @@ class Rounds:
         _xor_shifted(state, _15, scratch)
 
     def only(self, chosen: Bools) -> Rounds:
-        """Return rounds that continue with the keys where the mask `chosen` is true, from their current hashes."""
+        """Return rounds that continue from the current hashes, with only the keys where the mask `chosen` is true."""
         return Rounds(self.block.only(chosen), self.state[chosen])
 
 
 def key_spans(keys: Keys) -> list[Span]:
-    """Return one span of key bytes per chunk of `keys`.
+    """Return the bytes of all keys, one span per chunk of `keys`.
 
     Raises:
         RecordKeyError: a key is null or empty.
@@ -177,6 +180,7 @@ def key_spans(keys: Keys) -> list[Span]:
 
 
 def _key_span(keys: pa.Array[Any]) -> Span:
+    """Return the bytes of the keys of one array. Raises RecordKeyError if a key is null or empty."""
     if not (pa.types.is_large_string(keys.type) or pa.types.is_string(keys.type)):
         keys = keys.cast(pa.large_string())
     if keys.null_count:
@@ -193,13 +197,14 @@ def _key_span(keys: pa.Array[Any]) -> Span:
 
 
 def _prepare_block(keys: Span) -> Block:
+    """Prepare keys for hashing: scramble their groups of four bytes, and sort them by length if lengths differ."""
     if (keys.lengths == keys.lengths[0]).all():
         return _prepare_equal_lengths(keys)
     return _prepare_mixed_lengths(keys)
 
 
 def _prepare_equal_lengths(keys: Span) -> Block:
-    """Return the block of keys of one length. The keys lie at equal distances: their groups are a strided view of the buffer."""
+    """Prepare keys that all have the same length. They lie at equal distances: their groups are a strided view of the buffer."""
     count = len(keys)
     length = int(keys.lengths[0])
     start = int(keys.starts[0])
@@ -211,7 +216,7 @@ def _prepare_equal_lengths(keys: Span) -> Block:
 
 
 def _prepare_mixed_lengths(keys: Span) -> Block:
-    """Return the block of keys of different lengths, sorted by length."""
+    """Prepare keys of different lengths, sorted by length."""
     order = np.argsort(-keys.lengths, kind="stable")
     starts = keys.starts[order].astype(np.int64)
     lengths = keys.lengths[order].astype(np.uint32)
@@ -231,7 +236,7 @@ def _prepare_mixed_lengths(keys: Span) -> Block:
 
 
 def _scramble(groups: list[UInt32s]) -> list[UInt32s]:
-    """Scramble each group in place, as MurmurHash2 does before it mixes the group into the hash; return the groups."""
+    """Scramble each group of four key bytes in place, as MurmurHash2 does before it mixes it into the hash; return the groups."""
     scratch = np.empty(len(groups[0]) if groups else 0, np.uint32)
     for group in groups:
         np.multiply(group, _M, group)
@@ -241,13 +246,13 @@ def _scramble(groups: list[UInt32s]) -> list[UInt32s]:
 
 
 def _xor_shifted(values: UInt32s, distance: UInt32s, scratch: UInt32s) -> None:
-    """Compute values ^= values >> distance in place."""
+    """Compute values ^= values >> distance in place. `scratch` is a buffer of the same length, which is overwritten."""
     np.right_shift(values, distance, scratch)
     np.bitwise_xor(values, scratch, values)
 
 
 def _read_tail(data: Bytes, ends: npt.NDArray[Any], size: int) -> UInt32s:
-    """Return, for each offset in `ends`, the `size` bytes before it as one number.
+    """Return the last `size` bytes of each key as one number. `ends` holds the offset in `data` at which each key ends.
 
     Keeps two quirks of Hadoop's hash: the last byte is the lowest, and bytes are signed, as in Java.
     """

@@ -19,12 +19,12 @@ _CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
 
 
 def open_writer(sink: pa.NativeFile, sample: pa.Table, codec: str, dictionary: Sequence[str] | None = None) -> pq.ParquetWriter:
-    """Return a Parquet writer to `sink` for tables with the schema of `sample`.
+    """Open a Parquet writer to `sink` for tables with the schema of `sample`, with the settings that Hudi's readers require.
 
     Args:
         sample: rows like those of a row group. If `dictionary` is None, their values decide which columns get a dictionary.
         codec: the compression codec, by Hudi's name.
-        dictionary: the Parquet names of the columns to write with a dictionary.
+        dictionary: the Parquet names of the columns to write with a dictionary; None: chosen from `sample`.
     """
     return pq.ParquetWriter(
         sink,
@@ -39,6 +39,6 @@ def open_writer(sink: pa.NativeFile, sample: pa.Table, codec: str, dictionary: S
 
 
 def read_footer(file: pq.ParquetFile) -> Mapping[str, str]:
-    """Return the key-value metadata of the footer as strings."""
+    """Return the key-value metadata in the footer of a Parquet file, as strings."""
     metadata = file.metadata.metadata or {}
     return {key.decode(): value.decode("utf-8", "replace") for key, value in metadata.items()}

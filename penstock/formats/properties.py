@@ -23,7 +23,7 @@ _LETTER_OF = {char: letter for letter, char in _ESCAPED_BY_LETTER.items()}
 
 
 def read_properties(data: bytes) -> dict[str, str]:
-    """Return all properties of a file. If a key occurs twice, the last value counts.
+    """Parse the bytes of a Java properties file; return key → value. If a key occurs twice, the last value counts.
 
     Raises:
         CorruptFile: four hex digits do not follow a ``\\u`` escape.
@@ -36,7 +36,7 @@ def read_properties(data: bytes) -> dict[str, str]:
 
 
 def write_properties(values: Mapping[str, str], comment: str, date: str) -> bytes:
-    """Return the content of a properties file: `comment` and `date` as comment lines, then one line per property."""
+    """Return the bytes of a Java properties file: `comment` and `date` as comment lines, then one line per property."""
     lines = [_comment(comment), _comment(date)]
     for key, value in values.items():
         # As `Properties.store` does: all spaces of a key are escaped, of a value only leading ones.
@@ -64,13 +64,13 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _is_continued(line: str) -> bool:
-    """Whether the line ends with an odd number of backslashes: then the last one escapes the line end."""
+    """Whether the next line continues this one: an odd number of backslashes ends it, and the last escapes the line end."""
     backslashes = len(line) - len(line.rstrip("\\"))
     return backslashes % 2 == 1
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Return key and value, both still escaped. The key ends before the first blank, `=` or `:` that is not escaped."""
+    """Split a line into (key, value), both still escaped. The key ends before the first unescaped blank, `=` or `:`."""
     end = _KEY_END.search(line)
     if end is None:
         return line, ""
@@ -81,6 +81,7 @@ def _split(line: str) -> tuple[str, str]:
 
 
 def _unescape(text: str) -> str:
+    """Return a key or value with its escapes decoded."""
     if "\\" not in text:
         return text
     units = _ESCAPE.sub(_unescape_match, text)
@@ -89,6 +90,7 @@ def _unescape(text: str) -> str:
 
 
 def _unescape_match(match: re.Match[str]) -> str:
+    """Return the character for one escape. Raises CorruptFile if four hex digits do not follow ``\\u``."""
     escape = match[1]
     if len(escape) == 5:
         return chr(int(escape[1:], 16))
@@ -98,6 +100,7 @@ def _unescape_match(match: re.Match[str]) -> str:
 
 
 def _escape(text: str, *, every_space: bool) -> str:
+    """Escape a key or value. `every_space`: whether all spaces are escaped, or only leading ones."""
     leading_spaces = len(text) - len(text.lstrip(" "))
     escaped = []
     for number, char in enumerate(text):
@@ -109,6 +112,7 @@ def _escape(text: str, *, every_space: bool) -> str:
 
 
 def _escape_character(char: str) -> str:
+    """Escape one character of a key or value, if necessary."""
     if char in "\\:=#!":
         return "\\" + char
     if char in _LETTER_OF:
@@ -117,13 +121,13 @@ def _escape_character(char: str) -> str:
 
 
 def _escape_units(text: str) -> str:
-    """Return every UTF-16 unit of the text as ``\\uXXXX``."""
+    """Return each UTF-16 unit of the text as ``\\uXXXX``."""
     encoded = text.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{encoded[at]:02X}{encoded[at + 1]:02X}" for at in range(0, len(encoded), 2))
 
 
 def _comment(text: str) -> str:
-    """Return the text as a comment: each of its lines with `#` in front."""
+    """Return the text as comment lines: each of its lines with `#` in front."""
     lines = []
     for line in _LINE_END.split(text):
         lines.append("#" + "".join(char if char < "\x7f" else _escape_units(char) for char in line))

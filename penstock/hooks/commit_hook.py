@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HookContext:
-    """The table and Spark session of a commit. A hook is created for one context and may keep it."""
+    """The table and the Spark session of one commit. A hook is created with a context and may keep it."""
 
     #: The table with the options of the write or service. Its timeline was loaded before the commit.
     table: TableState
@@ -44,13 +44,13 @@ class PendingCommit:
 
     @property
     def operation(self) -> str:
-        """What made the commit, in Hudi's words: UPSERT, COMPACT, CLUSTER, …"""
+        """The operation that made the commit, by Hudi's name: UPSERT, COMPACT, CLUSTER, …"""
         return self.metadata.operation
 
 
 @dataclass(frozen=True)
 class HookOutcome:
-    """Whether one hook succeeded after a commit."""
+    """The result of one after-commit hook: the hook's name, and its error if it failed."""
 
     hook: str
     #: Class name and first line of the error; None if the hook succeeded.
@@ -59,7 +59,7 @@ class HookOutcome:
 
 @dataclass(frozen=True)
 class PublishedCommit:
-    """A commit that has been published. After-commit hooks receive it, and writes and table services return it."""
+    """A commit that has been published. After-commit hooks are called with it; writes and table services return it."""
 
     instant: str
     action: Action
@@ -71,30 +71,30 @@ class PublishedCommit:
 
     @property
     def operation(self) -> str:
-        """What made the commit, in Hudi's words: UPSERT, COMPACT, CLUSTER, …"""
+        """The operation that made the commit, by Hudi's name: UPSERT, COMPACT, CLUSTER, …"""
         return self.metadata.operation
 
 
 class Hook:
-    """Code that runs before or after a commit. Override the methods that are needed; the defaults do nothing.
+    """Code that runs before and after each commit. Override one or both methods; the defaults do nothing.
 
     The contract, checked by `tests/contract/test_hooks.py`:
 
-    - Before the commit, an error stops it. A write is taken back as if it had never begun. The run of a table service's plan
-      is taken back too, but the plan stays, and the next run calls the hook again for the same instant.
-    - A commit that passed its hooks may still fail, for example with a WriteConflict. Conflicts are checked after the hooks,
-      so a slow hook does not let a concurrent write slip in unseen.
-    - After the commit, an error is a warning and a `HookOutcome`. Nothing undoes the commit.
-    - A hook may be called twice for one commit, and a process that dies between publishing and the call does not call it at
-      all. What a hook does elsewhere must therefore be safe to repeat; the instant tells commits apart.
-    - The calls before and after one commit may go to different objects: keep no state between the two.
+    - An error of `before_commit` stops the commit. A write is undone. The run of a table service's plan is undone too, but the
+      plan stays, and the next run calls the hook again for the same instant.
+    - A commit that passed its hooks may still fail, for example with a WriteConflict. Conflicts are checked after
+      `before_commit`, so concurrent writes are found however long the hook takes.
+    - An error of `after_commit` becomes a warning and a `HookOutcome`. The commit stays published.
+    - A hook may be called twice for one commit. If the process dies between publishing and the call, `after_commit` is not
+      called at all. Effects of a hook outside the table must therefore be safe to repeat; the instant time identifies the commit.
+    - `before_commit` and `after_commit` of one commit may be called on different objects: keep no state between the two.
     """
 
     def before_commit(self, commit: PendingCommit) -> None:
-        """Raise an error if the commit must not be published."""
+        """Check or report a commit that is about to be published. Raise an error to stop it."""
 
     def after_commit(self, commit: PublishedCommit) -> None:
-        """Act on a published commit."""
+        """React to a commit that was published, for example notify another system. An error does not undo the commit."""
 
 
 #: Returns a hook for a table, or None if the table's options do not ask for it.

@@ -1,4 +1,4 @@
-"""Indexes: how a write finds the file group that holds a key.
+"""Indexes: find the file group that holds the row of a record key, for a write.
 
 `Index` (`index.py`) is the base class, one module holds each index, and `INDEXES` (`options/index.py`) names them. The
 module of an index is imported only when a write uses that index.
@@ -29,17 +29,24 @@ _BUCKET_OPTIONS = (
 
 
 def make_index(options: Options) -> Index:
-    """Return the index that the options name. Nothing is read from a table. Raise OptionError if a required option is missing."""
+    """Return the index that `hoodie.index.type` and its options define. Nothing is read from a table.
+
+    Raises:
+        OptionError: a required option is missing.
+    """
     return index_class(options[o.INDEX_TYPE]).from_options(options)
 
 
 def load_index(table: TableState, options: Options) -> Index:
-    """Return the index that the options name, with its state in the table loaded: the hash rings of a bucket index."""
+    """Return the index that the options define, with its state in the table loaded: the hash rings of a bucket index."""
     return make_index(options).load(table)
 
 
 def load_buckets(table: TableState) -> Buckets | None:
-    """Return the buckets of a table; None if it has none. Options that the table was opened with override its properties."""
+    """Return the buckets of a table's bucket index; None if the table has another index.
+
+    Options with which the table was opened override the table's properties.
+    """
     record_key = {o.RECORD_KEY_FIELD.key: ",".join(table.config.record_key_fields)}
     texts = {**record_key, **table.config.raw, **table.options.raw}
     options = table.options.replace({key: text for key, text in texts.items() if key in _BUCKET_OPTIONS})
@@ -49,7 +56,7 @@ def load_buckets(table: TableState) -> Buckets | None:
 
 
 def index_class(name: str) -> type[Index]:
-    """Return the class of the index with this `hoodie.index.type`. Raise Unsupported if there is none."""
+    """Return the class of the index with this value of `hoodie.index.type`. Raise Unsupported if there is none."""
     if name not in INDEXES:
         raise Unsupported(f"{o.INDEX_TYPE.key}={name} is not supported; use {', '.join(INDEXES)}")
     module, _, class_name = INDEXES[name].partition(":")

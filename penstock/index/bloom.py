@@ -1,4 +1,4 @@
-"""The bloom index: skips base files by the key range and the bloom filter in their footers. `BLOOM` and `GLOBAL_BLOOM`.
+"""The bloom index, `BLOOM` and `GLOBAL_BLOOM`: skips base files by the key range and the bloom filter in their footers.
 
 The key column of the remaining files is read, as by the simple index, so both find the same rows (`lookup.py`).
 """
@@ -17,7 +17,7 @@ _GLOBAL = "GLOBAL_BLOOM"
 
 @dataclass(frozen=True)
 class BloomIndex(Index):
-    """Locates keys by reading the key columns of base files, except those that cannot hold a key by their footers."""
+    """An index that reads the key columns of base files, except of files whose footers show that they hold none of the keys."""
 
     is_global: bool = False
     moves_rows: bool = False
@@ -28,7 +28,7 @@ class BloomIndex(Index):
 
     @classmethod
     def from_options(cls, options: Options) -> BloomIndex:
-        """Return the index with the settings of the options."""
+        """Return the index with the settings of the `hoodie.bloom.index.*` options."""
         is_global = options[o.INDEX_TYPE] == _GLOBAL
         return cls(
             is_global=is_global,
@@ -38,10 +38,10 @@ class BloomIndex(Index):
 
     @property
     def name(self) -> str:
-        """BLOOM or GLOBAL_BLOOM."""
+        """The value of `hoodie.index.type`: BLOOM, or GLOBAL_BLOOM if keys are unique in the whole table."""
         return _GLOBAL if self.is_global else "BLOOM"
 
     @property
     def pruning(self) -> Pruning:
-        """Skip files by the bloom filters in their footers, and by key ranges if `uses_ranges`."""
+        """The parts of base file footers that are used to skip files: bloom filters, and key ranges too if `uses_ranges`."""
         return Pruning(ranges=self.uses_ranges, blooms=True)

@@ -19,7 +19,7 @@ from penstock.table.state import TableState
 
 @dataclass(frozen=True)
 class BucketIndex(Index):
-    """Locates keys by hashing them into buckets."""
+    """An index that hashes each key to the bucket, and so to the file group, that holds its row."""
 
     buckets: Buckets = field()
     name = "BUCKET"
@@ -28,22 +28,22 @@ class BucketIndex(Index):
 
     @classmethod
     def from_options(cls, options: Options) -> BucketIndex:
-        """Return the index with the number and kind of buckets that the options name."""
+        """Return the index with the number and kind of buckets that the options set."""
         return cls(make_buckets(options))
 
     @property
     def inserts_into_logs(self) -> bool:
-        """Whether new rows of a merge-on-read table go to log files."""
+        """Whether new rows of a merge-on-read table are written to log files, in file groups without a base file."""
         return self.buckets.inserts_into_logs
 
     @property
     def setting(self) -> str:
-        """The options that choose this index, for messages."""
+        """The options that choose this index, with their values, for error messages."""
         return f"{o.INDEX_TYPE.key}={self.name} with {o.BUCKET_ENGINE.key}={self.buckets.engine}"
 
     @property
     def table_properties(self) -> dict[str, str]:
-        """The options that are stored in the properties of a new table. A later write with other values is refused."""
+        """The bucket options to store in the properties of a new table. A later write with other values is refused."""
         return {
             o.INDEX_TYPE.key: self.name,
             o.BUCKET_ENGINE.key: self.buckets.engine,
@@ -52,20 +52,25 @@ class BucketIndex(Index):
         }
 
     def load(self, table: TableState) -> BucketIndex:
-        """Return the index with the hash rings of the table loaded. A fixed number of buckets has nothing to load."""
+        """Return the index with the hash rings of the table loaded. With a fixed number of buckets there is nothing to load."""
         return replace(self, buckets=self.buckets.load(table))
 
     def check_unchanged(self, now: Index, partitions: Collection[str]) -> None:
-        """Raise WriteConflict if buckets were split or joined since the incoming rows were divided by bucket."""
+        """Raise WriteConflict if a clustering split or joined buckets since the incoming rows were divided by bucket.
+
+        Args:
+            now: the index, loaded again after the write took its instant.
+            partitions: the partition paths of the incoming rows.
+        """
         if now.buckets is not None:
             self.buckets.check_unchanged(now.buckets, partitions)
 
     def check_overwrite(self, operation: str) -> None:
-        """Raise Unsupported if an operation cannot replace the file groups of the buckets."""
+        """Raise Unsupported if the operation, such as insert_overwrite, cannot replace the file groups of these buckets."""
         self.buckets.check_overwrite(operation)
 
     def before_tasks(self, table: TableState, partitions: Collection[str]) -> None:
-        """Store the hash rings of partitions that get their first rows. Nothing to do for a fixed number of buckets."""
+        """Store the hash rings of partitions that get their first rows. Does nothing with a fixed number of buckets."""
         self.buckets.save_partitions(table, partitions)
 
 

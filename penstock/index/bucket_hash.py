@@ -1,4 +1,4 @@
-"""Buckets: the hash of a key determines the file group of its row within the partition. Kernels.
+"""Kernels of the bucket index: the hash of a record key determines the bucket, and so the file group, that holds its row.
 
 `Buckets` is the base class of all kinds of buckets. There is one kind for each value of `hoodie.index.bucket.engine`:
 `FixedBuckets` below, and `HashRings` in `consistent_hashing.py`. Both are frozen values that are pickled to the workers.
@@ -45,11 +45,15 @@ class Buckets:
     fields: tuple[str, ...]
 
     def numbers(self, keys: RecordKeys, partition_path: str = "") -> Int64s:
-        """Return the bucket number of each record key in a partition."""
+        """Return for each record key the number of the bucket that holds it in the partition."""
         raise NotImplementedError
 
     def new_file_id(self, number: int, partition_path: str = "") -> str:
-        """Return a file id for a bucket that has no file group yet."""
+        """Return the file id for the first file group of a bucket.
+
+        Args:
+            number: the number of the bucket in the partition.
+        """
         raise NotImplementedError
 
     def number_of(self, file_slice: FileSlice) -> int:
@@ -57,24 +61,27 @@ class Buckets:
         raise NotImplementedError
 
     def by_number(self, slices: Iterable[FileSlice]) -> dict[int, FileSlice]:
-        """Return the file slices of one partition by bucket number."""
+        """Return the file slices of one partition, bucket number → file slice."""
         raise NotImplementedError
 
     def may_hold(self, file_slice: FileSlice, number: int) -> bool:
-        """Whether a file slice may hold rows of the bucket with this number."""
+        """Whether a file slice may hold rows of the bucket with this number. Queries skip the other slices."""
         return self.number_of(file_slice) == number
 
     def check_keys(self, file_slice: FileSlice, keys: Sequence[str]) -> None:
-        """Raise OptionError if one of `keys`, which are stored in a file slice, hashes to another bucket."""
+        """Raise OptionError if one of `keys`, which are keys stored in the file slice, hashes to another bucket."""
 
     # Hash rings, which are stored in the table. A fixed number of buckets stores nothing.
 
     def load(self, table: TableState) -> Buckets:
-        """Return the buckets with the hash rings that are stored under .hoodie/.bucket_index. Fixed buckets have none."""
+        """Return the buckets with the hash rings of the table read from .hoodie/.bucket_index.
+
+        Fixed buckets have no hash rings.
+        """
         return self
 
     def save_partitions(self, table: TableState, partitions: Iterable[str]) -> None:
-        """Store the hash rings of partitions that get their first rows."""
+        """Store the hash rings of partitions that get their first rows. Fixed buckets have no hash rings."""
 
     def renew_partitions(self, table: TableState, instant: str, partitions: Iterable[str]) -> None:
         """Store hash rings with new file ids for partitions whose file groups a replace commit replaces.
@@ -87,11 +94,12 @@ class Buckets:
         """Raise WriteConflict if the hash ring of one of the partitions was changed since incoming rows were divided by bucket.
 
         Args:
-            now: the buckets as loaded again.
+            now: the buckets, loaded again after the write took its instant.
+            partitions: the partition paths of the incoming rows.
         """
 
     def check_overwrite(self, operation: str) -> None:
-        """Raise Unsupported if an operation that replaces file groups is not possible with these buckets."""
+        """Raise Unsupported if the operation, such as insert_overwrite, cannot replace the file groups of these buckets."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +114,7 @@ class FixedBuckets(Buckets):
     engine = "SIMPLE"
 
     def numbers(self, keys: RecordKeys, partition_path: str = "") -> Int64s:
-        """Return the bucket number of each record key."""
+        """Return for each record key the number of its bucket, which is the same in every partition."""
         return (hash_keys(keys, self.fields) & 0x7FFFFFFF).astype(np.int64) % self.count
 
     def new_file_id(self, number: int, partition_path: str = "") -> str:
@@ -134,7 +142,7 @@ class FixedBuckets(Buckets):
         return number
 
     def by_number(self, slices: Iterable[FileSlice]) -> dict[int, FileSlice]:
-        """Return the file slices of one partition by bucket number.
+        """Return the file slices of one partition, bucket number → file slice.
 
         Raises:
             CorruptFile: two file groups have the same bucket number.
@@ -152,7 +160,10 @@ class FixedBuckets(Buckets):
         return slice_by_number
 
     def check_keys(self, file_slice: FileSlice, keys: Sequence[str]) -> None:
-        """Raise OptionError if a stored key hashes to another bucket: the table was written with other bucket options."""
+        """Raise OptionError if one of `keys`, which are keys stored in the file slice, hashes to another bucket.
+
+        Then the table was written with other bucket options.
+        """
         number = self.number_of(file_slice)
         if len(keys) and (self.numbers(pa.array(keys, pa.string())) != number).any():
             raise OptionError(
@@ -164,7 +175,7 @@ class FixedBuckets(Buckets):
 
 
 def hash_keys(keys: RecordKeys, fields: Sequence[str]) -> Any:
-    """Return for each record key Java's `List.hashCode` of its values of the columns `fields`, as unsigned 32-bit numbers.
+    """Return a hash of each record key, as unsigned 32-bit numbers: Java's `List.hashCode` of its values of the columns `fields`.
 
     A null or empty value has the hash 0.
     """
@@ -176,5 +187,5 @@ def hash_keys(keys: RecordKeys, fields: Sequence[str]) -> Any:
 
 
 def have_bucket_ids(file_ids: Iterable[str]) -> bool:
-    """Whether all file ids begin with a bucket number. Then the bucket index wrote them."""
+    """Whether all file ids begin with a bucket number. Then the bucket index with fixed buckets wrote the file groups."""
     return all(_SMALL_BUCKET_ID.match(file_id) for file_id in file_ids)

@@ -1,10 +1,9 @@
 """Consistent hashing: the buckets of a partition are parts of a ring of hash values. Each bucket has one file group.
 
 The ring of a partition is stored in the file
-`.hoodie/.bucket_index/consistent_hashing_metadata/<partition>/<instant>.hashing_meta`. A
-partition without that file has the default ring: parts of equal size, whose file ids are computed from the partition path.
-Clustering splits and joins buckets by writing another ring file with its own instant. That ring takes effect when the clustering
-completes.
+`.hoodie/.bucket_index/consistent_hashing_metadata/<partition>/<instant>.hashing_meta`. A partition without that file has the
+default ring: parts of equal size, whose file ids are computed from the partition path. Clustering splits and joins buckets by
+writing another ring file with its own instant. That ring takes effect when the clustering completes.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _GREATEST_HASH = 2**31 - 1
 
 
 class Tag(str, Enum):
-    """What a clustering does to a part of a ring, in Hudi's words."""
+    """Hudi's names for what a clustering does to a part of a hash ring."""
 
     NORMAL = "NORMAL"
     REPLACE = "REPLACE"
@@ -52,7 +51,7 @@ class Tag(str, Enum):
 
 @dataclass(frozen=True)
 class Node:
-    """A change of a ring: the part that ends at hash `value` gets this file id, or is deleted."""
+    """A change of one part of a hash ring: the part that ends at hash `value` gets this file id, or is deleted."""
 
     value: int
     #: The file id without its last `-<number>`; None for a part that is deleted.
@@ -62,9 +61,9 @@ class Node:
 
 @dataclass(frozen=True)
 class Ring:
-    """The buckets of one partition. Bucket i holds the hash values above `values[i - 1]` up to `values[i]`.
+    """The hash ring of one partition. Bucket i holds the keys with hash values above `values[i - 1]` up to `values[i]`.
 
-    Hash values above the last one belong to bucket 0.
+    Keys with hash values above the last one belong to bucket 0.
     """
 
     values: tuple[int, ...]
@@ -76,18 +75,18 @@ class Ring:
     changes: int = 0
 
     def numbers(self, hashes: Int64s) -> Int64s:
-        """Return the bucket number of each hash value."""
+        """Return for each hash value the number of the bucket that holds it."""
         return np.searchsorted(np.array(self.values, np.int64), hashes, side="left").astype(np.int64) % len(self.values)
 
     def number_of(self, file_id: str) -> int | None:
-        """Return the bucket number of a file group; None if the file group is not on the ring."""
+        """Return the number of the bucket with this file id; None if no bucket of the ring has it."""
         prefix = file_id.rpartition("-")[0]
         if prefix not in self.prefixes:
             return None
         return self.prefixes.index(prefix)
 
     def split_bucket(self, number: int) -> tuple[Node, Node] | None:
-        """Return the nodes that split a bucket into two of equal size; None if the bucket is too narrow to split."""
+        """Return the ring changes that split a bucket into two of equal size; None if the bucket is too narrow to split."""
         end = self.values[number]
         start = self.values[number - 1]
         # Bucket 0 begins behind the last value and goes on at 0.
@@ -98,7 +97,11 @@ class Ring:
         return Node(middle, clock.new_uuid()), Node(end, clock.new_uuid())
 
     def join_buckets(self, numbers: Sequence[int]) -> tuple[Node, ...]:
-        """Return the nodes that join consecutive buckets into one bucket with a new file group."""
+        """Return the ring changes that join consecutive buckets into one bucket with a new file group.
+
+        Args:
+            numbers: the numbers of the buckets, in the order of the ring.
+        """
         *deleted, last = (self.values[number] for number in numbers)
         return (*(Node(value, None, Tag.DELETE) for value in deleted), Node(last, clock.new_uuid()))
 
@@ -107,7 +110,7 @@ class Ring:
         return self.apply(Node(value, clock.new_uuid()) for value in self.values)
 
     def apply(self, nodes: Iterable[Node]) -> Ring:
-        """Return the ring after the changes of `nodes`: parts are added, get another file id, or are deleted."""
+        """Return the ring after these changes: each node adds a part, replaces the file id of a part, or deletes a part."""
         prefix_by_value = dict(zip(self.values, self.prefixes, strict=True))
         for node in nodes:
             if node.tag is Tag.DELETE:
@@ -120,7 +123,7 @@ class Ring:
 
 
 def default_ring(partition_path: str, count: int) -> Ring:
-    """Return the ring of a new partition: `count` parts of equal size."""
+    """Return the default ring of a partition: `count` buckets of equal size, with file ids computed from the partition path."""
     step = -(-_GREATEST_HASH // count)
     ends = [min(step * number, _GREATEST_HASH) for number in range(1, count + 1)]
     starts = [0, *ends[:-1]]
@@ -129,7 +132,10 @@ def default_ring(partition_path: str, count: int) -> Ring:
 
 
 def _default_prefix(partition_path: str, start: int, end: int) -> str:
-    """Return a UUID computed from a part of the ring and the partition path, as Java's `nameUUIDFromBytes` does."""
+    """Return the file id of a part of a default ring: a UUID of its hash range and partition path, as in Hudi.
+
+    The UUID is that of Java's `nameUUIDFromBytes`.
+    """
     data = start.to_bytes(8, "big") + end.to_bytes(8, "big") + partition_path.encode()
     digest = bytearray(hashlib.md5(data, usedforsecurity=False).digest())
     digest[6] = digest[6] & 0x0F | 0x30  # version 3
@@ -151,11 +157,11 @@ class HashRings(Buckets):
     is_kept_in_table = True
 
     def ring(self, partition_path: str) -> Ring:
-        """Return the stored ring of a partition, or the default ring if none is stored."""
+        """Return the ring of a partition: the stored one, or the default ring if none is stored."""
         return self.stored.get(partition_path) or default_ring(partition_path, self.count)
 
     def numbers(self, keys: RecordKeys, partition_path: str = "") -> Int64s:
-        """Return the bucket number of each record key on the ring of a partition."""
+        """Return for each record key the number of the bucket that holds it on the ring of the partition."""
         return self.ring(partition_path).numbers(self.hashes(keys))
 
     def hashes(self, keys: RecordKeys) -> Int64s:
@@ -163,7 +169,10 @@ class HashRings(Buckets):
         return np.asarray(xx_hash(self._hashed_texts(keys)) & 0x7FFFFFFF).astype(np.int64)
 
     def _hashed_texts(self, keys: RecordKeys) -> RecordKeys:
-        """Return the string to hash for each key: the values of `fields`, concatenated. A null becomes "null", as in Java."""
+        """Return the string to hash for each record key: the values of the key columns `fields`, concatenated.
+
+        A null becomes "null", as in Java.
+        """
         if not is_compound(keys):
             return keys
         values, offsets = values_of_keys(keys, self.fields)
@@ -171,11 +180,11 @@ class HashRings(Buckets):
         return pc.binary_join(lists, "")
 
     def new_file_id(self, number: int, partition_path: str = "") -> str:
-        """Return the file id that the ring assigns to a bucket."""
+        """Return the file id that the partition's ring assigns to the bucket with this number."""
         return f"{self.ring(partition_path).prefixes[number]}-0"
 
     def number_of(self, file_slice: FileSlice) -> int:
-        """Return the bucket number of a file slice.
+        """Return the number of the bucket that a file slice belongs to.
 
         Raises:
             OptionError: its file group is not on the ring of its partition.
@@ -190,7 +199,7 @@ class HashRings(Buckets):
         )
 
     def by_number(self, slices: Iterable[FileSlice]) -> dict[int, FileSlice]:
-        """Return the file slices of one partition by bucket number."""
+        """Return the file slices of one partition, bucket number → file slice."""
         return {self.number_of(file_slice): file_slice for file_slice in slices}
 
     def may_hold(self, file_slice: FileSlice, number: int) -> bool:
@@ -202,7 +211,7 @@ class HashRings(Buckets):
         return number_of_slice is None or number_of_slice == number
 
     def load(self, table: TableState) -> HashRings:
-        """Return the hash rings with `stored` read from .hoodie/.bucket_index: of each partition the ring in effect."""
+        """Return the hash rings of a table, read from .hoodie/.bucket_index: for each partition the ring in effect."""
         return replace(self, stored=_load_rings(table, join(table.base_path, _RING_FOLDER), ""))
 
     def save_partitions(self, table: TableState, partitions: Iterable[str]) -> None:
@@ -213,15 +222,18 @@ class HashRings(Buckets):
                 table.storage.write_new(_make_ring_path(table, partition_path, _FIRST_INSTANT), text.encode())
 
     def renew_partitions(self, table: TableState, instant: str, partitions: Iterable[str]) -> None:
-        """Store rings with new file ids for partitions that a replace commit replaces.
+        """Store rings with new file ids for partitions whose file groups a replace commit replaces.
 
         With the old file ids, later rows would be written to file groups that readers ignore.
+
+        Args:
+            instant: the instant time of the replace commit.
         """
         renewed = {path: self.ring(path).renew() for path in partitions if path in self.stored}
         save_changed_rings(table, instant, renewed)
 
     def check_unchanged(self, now: Buckets, partitions: Collection[str]) -> None:
-        """Raise WriteConflict if the ring of one of the partitions differs in `now`."""
+        """Raise WriteConflict if the ring of one of the partitions differs in `now`, the rings as loaded again."""
         if not isinstance(now, HashRings):
             return
         for partition_path in sorted(partitions):
@@ -231,7 +243,10 @@ class HashRings(Buckets):
                 )
 
     def check_overwrite(self, operation: str) -> None:
-        """Raise Unsupported: the ring would send new rows to the same file groups that the operation replaces."""
+        """Raise Unsupported: with hash rings no operation can overwrite.
+
+        The ring would send new rows to the replaced file groups.
+        """
         raise Unsupported(
             f"{o.BUCKET_ENGINE.key}={self.engine} binds a bucket to one file group, so {operation} cannot put another in its "
             "place; delete the rows and insert the new ones"
@@ -239,15 +254,15 @@ class HashRings(Buckets):
 
 
 def has_rings(table: TableState) -> bool:
-    """Whether the table stores hash rings. Then it was written with consistent hashing."""
+    """Whether the table stores hash rings under .hoodie/.bucket_index. Then it was written with consistent hashing."""
     return table.storage.stat(join(table.base_path, _RING_FOLDER)) is not None
 
 
 def _load_rings(table: TableState, folder: str, partition_path: str) -> dict[str, Ring]:
-    """Return the rings in effect of a partition path and of all paths below it.
+    """Return the ring that is in effect for a partition, and for each partition below it, by partition path.
 
     Args:
-        folder: the folder of the partition's ring files.
+        folder: the folder that holds the partition's ring files.
     """
     if not table.storage.stat(folder):
         return {}
@@ -267,12 +282,13 @@ def _load_rings(table: TableState, folder: str, partition_path: str) -> dict[str
 
 
 def _ring_in_effect(table: TableState, folder: str, partition_path: str, instant: str, names: set[str]) -> Ring | None:
-    """Return the ring of an instant if it is in effect, otherwise None.
+    """Return the ring that the ring file of an instant holds, if it is in effect; otherwise None.
 
-    The first ring of a partition is in effect, and a ring whose clustering or replacing write is completed.
+    The first ring of a partition is in effect, and every ring whose clustering or replacing write is completed.
 
     Args:
-        names: names of all files in `folder`, the partition's folder of ring files.
+        folder: the folder that holds the partition's ring files.
+        names: the names of all files in `folder`.
     """
     path = join(folder, instant + _RING_SUFFIX)
     clustering = next((i for i in table.timeline.filter(Action.REPLACE_COMMIT) if i.time == instant), None)
@@ -294,6 +310,7 @@ def _ring_in_effect(table: TableState, folder: str, partition_path: str, instant
 
 
 def _read_ring(storage: Storage, path: str) -> Ring:
+    """Read a ring file. Raise CorruptFile if its content is not a hash ring."""
     try:
         content = json.loads(storage.read(path))
         nodes = sorted(content["nodes"], key=lambda node: node["value"])
@@ -308,9 +325,12 @@ def _read_ring(storage: Storage, path: str) -> Ring:
 
 
 def save_changed_rings(table: TableState, instant: str, rings: Mapping[str, Ring]) -> None:
-    """Store the new rings of a clustering or replacing write. They take effect when its instant completes.
+    """Store the new rings of a clustering or replacing write, by partition path. They take effect when the write completes.
 
-    A crashed run may have left ring files of the same instant; they are replaced.
+    Ring files that a crashed run of the same instant left are replaced.
+
+    Args:
+        instant: the instant time of the clustering or replacing write.
     """
     for partition_path, ring in rings.items():
         text = ring_text(partition_path, ring, instant)
@@ -320,7 +340,10 @@ def save_changed_rings(table: TableState, instant: str, rings: Mapping[str, Ring
 def drop_changed_rings(table: TableState, instant: str) -> None:
     """Delete the ring files of a clustering or replacing write that was unscheduled or rolled back.
 
-    Hudi would consider them valid once the instant is older than the active timeline.
+    Hudi would consider these files valid once the instant is older than the active timeline.
+
+    Args:
+        instant: the instant time of the clustering or replacing write.
     """
     for entry in walk(table.storage, join(table.base_path, _RING_FOLDER)):
         if entry.name == instant + _RING_SUFFIX:
@@ -328,14 +351,18 @@ def drop_changed_rings(table: TableState, instant: str) -> None:
 
 
 def _make_ring_path(table: TableState, partition_path: str, instant: str) -> str:
-    """Create the folder of a partition's ring files; return the path of the ring file of an instant."""
+    """Return the path of a partition's ring file for an instant, and create the folder that holds it."""
     folder = join(table.base_path, _RING_FOLDER, partition_path)
     table.storage.make_dirs(folder)
     return join(folder, instant + _RING_SUFFIX)
 
 
 def ring_text(partition_path: str, ring: Ring, instant: str = _FIRST_INSTANT) -> str:
-    """Return the content of a ring file: JSON with the same layout as Hudi's."""
+    """Return the content of a ring file for a partition's ring: JSON with the same layout as Hudi's.
+
+    Args:
+        instant: the instant time of the clustering that makes the ring; by default that of a first ring.
+    """
     attributes: dict[str, object] = {
         "version": 0,
         "partitionPath": partition_path,

@@ -1,4 +1,4 @@
-"""An index that keeps an entry per record key in a key-value store outside the table.
+"""`EntryIndex`: the base class of indexes that keep an entry per record key in a key-value store outside the table.
 
 A subclass provides the `EntryStore`. The rest is the same for all stores: this class locates keys by reading their entries, and
 puts, removes and undoes entries around commits, rollbacks and restores (`entry_store.py`).
@@ -38,7 +38,7 @@ from penstock.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class EntryIndex(Index):
-    """Locates keys by their entries in a key-value store."""
+    """A base class of indexes that locate keys by their entries in a key-value store."""
 
     store: EntryStore = field()
     moves_rows: bool = False
@@ -51,7 +51,7 @@ class EntryIndex(Index):
     reason_to_keep = "it keeps entries outside the table, which a write by another index would leave behind"
 
     def with_key_changes(self, settings: FileSettings) -> FileSettings:
-        """Return the file settings with a folder in which tasks list the keys that they add to and remove from files."""
+        """Return the settings of new data files, with a folder in which tasks list the keys that they add and remove."""
         return replace(settings, key_changes_folder=key_changes_folder(settings.base_path, settings.instant))
 
     def check(self, table: TableState) -> None:
@@ -82,7 +82,10 @@ class EntryIndex(Index):
             )
 
     def before_publish(self, files: WrittenFiles) -> int:
-        """Put entries for the added keys; return how many. They are valid as soon as the commit is on the timeline."""
+        """Put an entry for each key that the write added; return the number of keys.
+
+        Lookups ignore these entries until the commit is on the timeline.
+        """
         # A key that is new to the table has no old entry, so old entries are read only if rows may have moved.
         timeline = files.table.timeline if self.moves_rows or files.is_clustering else None
         tasks = self._tasks(self.store, files, KeyChange.ADDED, timeline)
@@ -92,7 +95,7 @@ class EntryIndex(Index):
         return sum(files.runner.run(put_entries, [replace(task, store=store) for task in tasks], int))
 
     def after_publish(self, files: WrittenFiles) -> None:
-        """Remove the entries of deleted keys.
+        """Remove the entries of the keys that the write deleted.
 
         An error becomes a warning: the commit is published, and stale entries do no harm.
         """
@@ -105,13 +108,14 @@ class EntryIndex(Index):
     def _tasks(
         self, store: EntryStore, files: WrittenFiles, change: KeyChange, timeline: Timeline | None = None
     ) -> list[EntryTask]:
+        """Return a task for each data file of the write that added or removed keys, as `change` says."""
         table = files.table
         return list_entry_tasks(store, table.storage, table.base_path, files.instant, files.stats, change, timeline)
 
     def after_rollback(
         self, table: TableState, instant: str, groups: Collection[tuple[str, str]], *, was_published: bool
     ) -> None:
-        """Undo the entries that the write has put, if `undoes_entries`.
+        """Undo the entries that a rolled back write has put, if `undoes_entries` is set.
 
         If the write was published, it also removed the entries of keys that it deleted. After the rollback these rows exist
         again, in the file groups that the write had changed. So every key of these file groups without an entry gets one.
@@ -126,7 +130,7 @@ class EntryIndex(Index):
             self._put_missing(table, changed)
 
     def after_restore(self, table: TableState, undone: Sequence[Instant]) -> None:
-        """Undo the entries that the writes have put, then put the entries that are missing; only if `undoes_entries`.
+        """Undo the entries that the undone writes have put, then put all missing entries; only if `undoes_entries` is set.
 
         Reads all keys of the table, because it may no longer be known which file groups the writes had changed.
         """
@@ -138,9 +142,9 @@ class EntryIndex(Index):
         self._put_missing(table, _list_slices(table))
 
     def _put_missing(self, table: TableState, slices: Iterable[FileSlice]) -> None:
-        """Put an entry for each key of the file slices that has no valid one.
+        """Put an entry for each key of the file slices that has no valid entry.
 
-        Its commit is the instant of the base file or slice.
+        The entry names as its commit the instant of the base file, or of the file slice if there is no base file.
         """
         for file_slice in slices:
             commit = file_slice.base_file.instant if file_slice.base_file else file_slice.base_instant
@@ -149,20 +153,20 @@ class EntryIndex(Index):
 
 
 def _has_rows(table: TableState) -> bool:
-    """Whether the table has any row. Stops reading at the first key."""
+    """Whether the table has any row. Stops reading at the first record key."""
     parts = chain.from_iterable(read_keys(table, file_slice) for file_slice in _list_slices(table))
     return any(len(keys) for keys in parts)
 
 
 def _list_slices(table: TableState, partitions: Sequence[str] | None = None) -> Iterator[FileSlice]:
-    """Yield the file slices that a snapshot query reads: of the named partitions, or of all if None."""
+    """Yield the file slices that a snapshot query reads: those of the named partitions, or of all partitions if None."""
     list_slices = list_merged_slices if table.is_merge_on_read else list_base_slices
     for slices in list_slices(table, partitions).values():
         yield from slices
 
 
 def _began_ms(table: TableState, time: str) -> int:
-    """Return an instant time in milliseconds since 1970."""
+    """Return the moment of an instant time, in milliseconds since 1970, by the time zone of the table's timeline."""
     moment = parse_time(time)
     moment = moment.replace(tzinfo=timezone.utc) if table.config.timeline_utc else moment.astimezone()
     return int(moment.timestamp() * 1000)

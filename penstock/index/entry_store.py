@@ -1,12 +1,12 @@
-"""Entries of an index that keeps one entry per record key in a key-value store: put, remove and undo them. Kernels.
+"""Kernels that put, remove and undo the entries of an index that keeps one entry per record key in a key-value store.
 
     data files written → entries of new keys put → commit published → entries of deleted keys removed
 
 An entry names the commit that put it, and is ignored unless that commit is on the timeline. So if a write crashes after it has
 put entries, lookups return the same as before. An entry that replaces an older one, because its row moved, contains that older
-entry,
-which is used if the new commit is never published. Entries of deleted keys are removed last: an entry that is removed too late
-points to a file group without the row, which does no harm; an entry that is removed too early would let the row be written twice.
+entry, which is used if the new commit is never published. Entries of deleted keys are removed last: an entry that is removed too
+late points to a file group without the row, which does no harm; an entry that is removed too early would let the row be written
+twice.
 
 Keys are converted to Python strings, batch by batch on the workers, because clients of key-value stores take them one by one.
 """
@@ -28,7 +28,7 @@ from penstock.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class Entry:
-    """The location of a key: its file group, and the commit that put the entry."""
+    """The location of a record key: the partition and file group that hold its row, and the commit that put the entry."""
 
     commit: str
     file_id: str
@@ -44,7 +44,7 @@ class Entries(Protocol):
         """Raise OptionError if the store does not exist or cannot hold entries."""
 
     def is_empty(self) -> bool:
-        """Whether the store has no entries."""
+        """Whether the store has no entry at all."""
 
     def get(self, keys: Sequence[str], until_ms: int | None = None) -> list[Entry | None]:
         """Return the entry of each key; None for a key without entry.
@@ -58,7 +58,7 @@ class Entries(Protocol):
         """Write one entry for each key, replacing an existing one."""
 
     def remove(self, keys: Sequence[str]) -> None:
-        """Delete the entries of keys."""
+        """Delete the entry of each key. A key without entry is ignored."""
 
     def made_by(self, commit: str) -> Iterator[list[tuple[str, Entry]]]:
         """Yield all entries that a commit has put, in batches of (key, entry)."""
@@ -73,17 +73,20 @@ class EntryStore(Protocol):
 
     @property
     def option(self) -> str:
-        """The option that names the store, for messages."""
+        """The key of the option that names the store, for error messages."""
 
     def open(self) -> AbstractContextManager[Entries]:
         """Open a connection for one thread. Raise StorageError if the store does not answer."""
 
     def share_rate(self, tasks: int) -> EntryStore:
-        """Return the store with its rate of requests divided among `tasks` concurrent tasks."""
+        """Return the store with its limit of requests per second divided among `tasks` concurrent tasks."""
 
 
 def valid_entry(timeline: Timeline, entry: Entry | None) -> Entry | None:
-    """Return the entry if its commit is on the timeline, otherwise the entry that it replaced; None if neither is valid."""
+    """Return the entry if its commit is on the timeline, otherwise the entry that it replaced if that one's commit is.
+
+    None if neither is valid, or if `entry` is None.
+    """
     while entry is not None and not timeline.is_visible(entry.commit):
         entry = entry.before
     return entry
@@ -91,7 +94,7 @@ def valid_entry(timeline: Timeline, entry: Entry | None) -> Entry | None:
 
 @dataclass(frozen=True)
 class EntryTask:
-    """The keys that a write added to one data file, or removed from it, and whose entries are to be put or removed."""
+    """The input of `put_entries` and `remove_entries`: the keys that a write added to one data file, or removed from it."""
 
     store: EntryStore
     storage: Storage
@@ -113,11 +116,13 @@ def list_entry_tasks(
     change: KeyChange,
     timeline: Timeline | None = None,
 ) -> list[EntryTask]:
-    """Return a task for each data file of a commit that has a list of added or removed keys.
+    """Return a task for each data file of a commit for which the write listed added or removed keys.
 
     Args:
+        commit: the instant time of the commit.
+        stats: the write stats of the commit.
         change: whether to return tasks for added or for removed keys.
-        timeline: see `EntryTask`.
+        timeline: decides which existing entries are valid; None if the keys cannot have entries yet.
     """
     stat_by_name = {(stat.path or "").rpartition("/")[2]: stat for stat in stats}
     key_files = find_key_changes(storage, key_changes_folder(base_path, commit), change, list(stat_by_name))
@@ -129,7 +134,7 @@ def list_entry_tasks(
 
 
 def put_entries(task: EntryTask) -> int:
-    """Kernel: put an entry for each key of a task; return how many."""
+    """Put an entry for each key of a task; return the number of keys. Runs in the workers."""
     entry = Entry(task.commit, task.file_id, task.partition_path)
     count = 0
     with task.store.open() as entries:
@@ -141,7 +146,7 @@ def put_entries(task: EntryTask) -> int:
 
 
 def _with_old_entries(entry: Entry, keys: Sequence[str], entries: Entries, timeline: Timeline | None) -> list[Entry]:
-    """Return a new entry for each key. If `timeline` is given, each contains the valid stored entry that it replaces."""
+    """Return a new entry for each key: `entry`, which also holds the valid stored entry of the key if `timeline` is given."""
     if timeline is None:
         return [entry] * len(keys)
     new_entries = []
@@ -152,7 +157,7 @@ def _with_old_entries(entry: Entry, keys: Sequence[str], entries: Entries, timel
 
 
 def remove_entries(task: EntryTask) -> int:
-    """Kernel: remove the entry of each key of a task; return how many."""
+    """Remove the entry of each key of a task; return the number of keys. Runs in the workers."""
     count = 0
     with task.store.open() as entries:
         for part in read_changed_keys(task.storage, task.key_file):
@@ -162,12 +167,13 @@ def remove_entries(task: EntryTask) -> int:
 
 
 def undo_entries(store: EntryStore, commit: str, began_ms: int, timeline: Timeline) -> int:
-    """Undo the entries that a commit has put: restore the entry that each key had before, or remove it. Return how many.
+    """Undo the entries that a commit has put: restore the previous entry of each key, or remove the entry if there was none.
 
-    Penstock stores the previous entry inside the new one (`Entry.before`). Hudi does not; for its entries the previous one is
-    read from an older version of the row, if the store keeps older versions.
+    Return the number of keys. Penstock stores the previous entry inside the new one (`Entry.before`). Hudi does not; for its
+    entries the previous one is read from an older version of the row, if the store keeps older versions.
 
     Args:
+        commit: the instant time of the commit.
         began_ms: when the commit began, in milliseconds since 1970.
     """
     count = 0
@@ -185,7 +191,7 @@ def undo_entries(store: EntryStore, commit: str, began_ms: int, timeline: Timeli
 
 
 def _reset_entries(entries: Entries, keys: Sequence[str], old_entries: Sequence[Entry | None]) -> None:
-    """Put the old entry of each key; remove the entry of a key whose old entry is None."""
+    """Restore the old entry of each key. If the old entry is None, remove the entry of the key."""
     added_keys = []
     changed_keys = []
     restored = []
@@ -200,7 +206,11 @@ def _reset_entries(entries: Entries, keys: Sequence[str], old_entries: Sequence[
 
 
 def put_missing(store: EntryStore, keys: Iterable[pa.Array], entry: Entry, timeline: Timeline) -> int:
-    """Put `entry` for each key that has no valid entry; return for how many keys."""
+    """Put `entry` for each key that has no valid entry; return the number of these keys.
+
+    Args:
+        keys: arrays of record keys.
+    """
     count = 0
     with store.open() as entries:
         for part in keys:

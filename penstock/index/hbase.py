@@ -1,10 +1,11 @@
-"""The HBase index: entries in a table of HBase, laid out as Hudi lays them out.
+"""The HBase index: entries in an HBase table with the same layout as Hudi's.
 
-A row per record key, which is the row key itself in UTF-8; in family `_s` the cells `commit_ts`, `file_name` (a file group's
-id) and `partition_path`. HBase is reached through its Thrift gateway, by `happybase`, from the driver and from every worker. A
-connection lasts as long as the work of one task. Requests go out in batches, at most so many rows a second.
+The table has one row per record key. The row key is the record key in UTF-8; column family `_s` has the cells `commit_ts`,
+`file_name` (the file id of the file group) and `partition_path`. The driver and every worker reach HBase through its Thrift
+gateway, with the package `happybase`. A connection is open for the duration of one task. Requests are sent in batches, with a
+limit of rows per second.
 
-All errors are Penstock's: OptionError for what the caller can fix (no such table, no such family, a package that is missing),
+All errors are Penstock's: OptionError for what the caller can fix (no such table, no such column family, a missing package),
 StorageError for an HBase that is down or slow.
 """
 
@@ -28,7 +29,7 @@ FAMILY = "_s"
 COMMIT = b"_s:commit_ts"
 FILE = b"_s:file_name"
 PATH = b"_s:partition_path"
-#: A cell of Penstock's, which Hudi leaves alone: the entry that this one replaced, for as long as its commit may fail.
+#: A cell that only Penstock writes and Hudi ignores: the entry that this one replaced. It is used if the commit fails.
 BEFORE = b"_s:penstock_before"
 #: Hudi lets ten batches of lookups pass in a second.
 _GET_BATCHES_PER_SECOND = 10
@@ -36,14 +37,18 @@ _GET_BATCHES_PER_SECOND = 10
 
 @dataclass(frozen=True)
 class HBaseIndex(EntryIndex):
-    """Locates keys by entries in HBase."""
+    """An index that locates keys by their entries in an HBase table."""
 
     name = "HBASE"
     moves_option = o.HBASE_UPDATE_PARTITION_PATH.key
 
     @classmethod
     def from_options(cls, options: Options) -> HBaseIndex:
-        """Return the index that the options ask for. Raise OptionError if the table or the gateway is not named."""
+        """Return the index with the settings of the options.
+
+        Raises:
+            OptionError: the options name no HBase table or no gateway.
+        """
         return cls(
             make_store(options),
             moves_rows=options[o.HBASE_UPDATE_PARTITION_PATH],
@@ -53,7 +58,7 @@ class HBaseIndex(EntryIndex):
 
 @dataclass(frozen=True)
 class HBaseStore:
-    """How a table of HBase is reached, and how many rows a second may be read from it and written to it."""
+    """The address of an HBase table, and the limits of rows per second for reading and writing it."""
 
     host: str
     port: int
@@ -62,7 +67,7 @@ class HBaseStore:
     answer_ms: int
     get_batch: int
     put_batch: int
-    #: Rows a second that each region server bears, from which the put batch is computed; None: the put batch is an option.
+    #: Rows per second that each region server may receive. The put batch is computed from it; None: the put batch is an option.
     rows_per_server: float | None = None
     #: The option that names the host, with its value; for messages.
     named_by: str = ""
@@ -70,20 +75,20 @@ class HBaseStore:
 
     @property
     def title(self) -> str:
-        """The table, for messages."""
+        """The name of the store in messages, for example `HBase's table trips`."""
         return f"HBase's table {self.table}"
 
     @property
     def address(self) -> str:
-        """The address of the gateway."""
+        """The address of the Thrift gateway as `host:port`."""
         return f"{self.host}:{self.port}"
 
     @contextmanager
     def open(self) -> Iterator[HBaseEntries]:
-        """Open a connection for one thread.
+        """Open a connection to the Thrift gateway, for use by one thread.
 
         Raises:
-            OptionError: the client is not installed.
+            OptionError: the package happybase is not installed.
             StorageError: the gateway does not answer.
         """
         try:
@@ -94,7 +99,7 @@ class HBaseStore:
                 "'penstock[hbase]'"
             ) from None
         with _typed_errors(self):
-            # happybase has one timeout for everything. Whether the gateway listens at all is known sooner.
+            # happybase has only one timeout, for slow answers. A gateway that does not listen is detected sooner by this connect.
             socket.create_connection((self.host, self.port), timeout=self.connect_ms / 1000).close()
             connection = happybase.Connection(self.host, self.port, timeout=self.answer_ms)
         try:
@@ -104,7 +109,10 @@ class HBaseStore:
                 connection.close()
 
     def share_rate(self, tasks: int) -> HBaseStore:
-        """Return the store with a put batch that so many tasks may send each second, by the number of region servers."""
+        """Return the store with a put batch for `tasks` concurrent tasks, computed from the number of region servers.
+
+        The store is returned unchanged if the put batch is set by an option.
+        """
         if self.rows_per_server is None:
             return self
         with self.open() as entries:
@@ -113,12 +121,21 @@ class HBaseStore:
 
 
 def compute_put_batch(rows_per_server: float, servers: int, tasks: int) -> int:
-    """Return how many entries each of some concurrent tasks may put in a second."""
+    """Return how many entries each of `tasks` concurrent tasks may put per second; at least 1.
+
+    Args:
+        rows_per_server: the rows per second that each region server may receive.
+        servers: the number of region servers.
+    """
     return max(1, int(rows_per_server * servers) // max(1, tasks))
 
 
 def make_store(options: Options) -> HBaseStore:
-    """Return the store that the options name. Raise OptionError if the table or the gateway is not named."""
+    """Return the HBase store with the settings of the options.
+
+    Raises:
+        OptionError: the options name no HBase table or no gateway.
+    """
     table = options[o.HBASE_TABLE]
     if not table:
         raise OptionError(f"{o.INDEX_TYPE.key}=HBASE needs {o.HBASE_TABLE.key}: the table of HBase that holds the index")
@@ -147,7 +164,10 @@ def make_store(options: Options) -> HBaseStore:
 
 
 class HBaseEntries:
-    """An open connection to the table of HBase. The loops over keys are the protocol's: HBase sends rows one by one."""
+    """An open connection to the HBase table of an index.
+
+    Its loops over keys are in Python, because the Thrift protocol sends rows one by one.
+    """
 
     def __init__(self, store: HBaseStore, connection: Any) -> None:
         self._store = store
@@ -157,7 +177,7 @@ class HBaseEntries:
         self._put_rate = _Rate(store.put_batch)
 
     def check(self) -> None:
-        """Raise OptionError if the table is not there, or does not have the family of an index."""
+        """Raise OptionError if the HBase table does not exist or does not have the column family `_s`."""
         with _typed_errors(self._store):
             families = {name.decode().rstrip(":") for name in self._table.families()}
         if FAMILY not in families:
@@ -167,20 +187,21 @@ class HBaseEntries:
             )
 
     def count_region_servers(self) -> int:
-        """Return how many region servers hold the table."""
+        """Return the number of region servers that hold the HBase table; at least 1."""
         with _typed_errors(self._store):
             return max(1, len({(region["server_name"], region["port"]) for region in self._table.regions()}))
 
     def is_empty(self) -> bool:
-        """Whether there is no entry at all."""
+        """Whether the HBase table has no entries."""
         with _typed_errors(self._store):
             return next(self._table.scan(columns=[COMMIT], limit=1), None) is None
 
     def get(self, keys: Sequence[str], until_ms: int | None = None) -> list[Entry | None]:
-        """Return the entry of each key; None where there is none.
+        """Return the entry of each key; None for a key without entry.
 
         Args:
-            until_ms: return entries as they were before this time, as far as HBase keeps older versions.
+            until_ms: if given, return the versions that were written before this time (milliseconds since 1970), as far as HBase
+                keeps older versions.
         """
         entry_by_key: dict[bytes, Entry] = {}
         for batch in _batches(keys, self._store.get_batch):
@@ -193,7 +214,7 @@ class HBaseEntries:
         return [entry_by_key.get(key.encode()) for key in keys]
 
     def put(self, keys: Sequence[str], entries: Sequence[Entry]) -> None:
-        """Set the entries of keys."""
+        """Write one entry for each key, replacing an existing one."""
         pairs = list(zip(keys, entries, strict=True))
         for batch in _batches(pairs, self._store.put_batch):
             self._put_rate.take(len(batch))
@@ -202,7 +223,7 @@ class HBaseEntries:
                     sent.put(key.encode(), entry_cells(entry))
 
     def remove(self, keys: Sequence[str]) -> None:
-        """Delete the entries of keys."""
+        """Delete the entry of each key. A key without entry is ignored."""
         for batch in _batches(keys, self._store.put_batch):
             self._put_rate.take(len(batch))
             with _typed_errors(self._store), self._table.batch() as sent:
@@ -210,7 +231,7 @@ class HBaseEntries:
                     sent.delete(key.encode(), columns=[FAMILY.encode()])
 
     def made_by(self, commit: str) -> Iterator[list[tuple[str, Entry]]]:
-        """Yield batches of the keys and entries that a commit has put. HBase scans the whole table for them."""
+        """Yield all entries that a commit has put, in batches of (key, entry). HBase scans the whole table to find them."""
         row_filter = f"SingleColumnValueFilter('{FAMILY}', 'commit_ts', =, 'binary:{commit}', true, true)"
         with _typed_errors(self._store):
             batch = []
@@ -223,7 +244,11 @@ class HBaseEntries:
                 yield batch
 
     def _entry(self, row_key: bytes, cells: dict[bytes, bytes]) -> Entry:
-        """Return the entry of a row of HBase. Raise CorruptFile if the row is not an entry."""
+        """Return the entry in a row of HBase. Raise CorruptFile if the row lacks a cell of an entry or cannot be decoded.
+
+        Args:
+            cells: the cells of the row, by name with column family (`_s:commit_ts`).
+        """
         try:
             commit, file_id, partition_path = (cells[name].decode() for name in (COMMIT, FILE, PATH))
             before = None
@@ -241,7 +266,7 @@ class HBaseEntries:
 
 
 def entry_cells(entry: Entry) -> dict[bytes, bytes]:
-    """Return the cells of an entry, by their names."""
+    """Return the HBase cells of an entry: name with column family (`_s:commit_ts`) → value."""
     cells = {COMMIT: entry.commit.encode(), FILE: entry.file_id.encode(), PATH: entry.partition_path.encode()}
     old = entry.before
     if old is not None:
@@ -250,7 +275,7 @@ def entry_cells(entry: Entry) -> dict[bytes, bytes]:
 
 
 class _Rate:
-    """Limits how many rows pass in a second. The rows of the first second may pass at once."""
+    """A limit of rows per second. The rows of the first second may pass at once."""
 
     def __init__(self, rows_per_second: float) -> None:
         self._rows_per_second = rows_per_second
@@ -258,7 +283,7 @@ class _Rate:
         self._updated_s = clock.monotonic_s()
 
     def take(self, rows: int) -> None:
-        """Wait until so many rows may pass."""
+        """Wait until this many rows may be sent."""
         now_s = clock.monotonic_s()
         regained = (now_s - self._updated_s) * self._rows_per_second
         self._rows_left = min(self._rows_per_second, self._rows_left + regained) - rows
@@ -268,13 +293,14 @@ class _Rate:
 
 
 def _batches(values: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    """Yield the values in slices of `size`; the last one may be shorter."""
     for start in range(0, len(values), size):
         yield values[start : start + size]
 
 
 @contextmanager
 def _typed_errors(store: HBaseStore) -> Iterator[None]:
-    """Raise errors of the network, of Thrift and of HBase as Penstock's."""
+    """Raise errors of the network, of Thrift and of HBase in the block as Penstock's errors."""
     try:
         yield
     except PenstockError:
@@ -284,6 +310,7 @@ def _typed_errors(store: HBaseStore) -> Iterator[None]:
 
 
 def _typed_error(store: HBaseStore, cause: Exception) -> PenstockError:
+    """Return the Penstock error for an error of the network, of Thrift or of HBase."""
     message = getattr(cause, "message", None) or str(cause)
     text = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
     if "TableNotFoundException" in text:

@@ -1,4 +1,4 @@
-"""The in-memory index: knows the file groups that this process wrote, and no others. For tests.
+"""The in-memory index, for tests: knows the file groups that this process wrote, and no others.
 
 Hudi keeps a map of keys in the JVM. After a restart, or with a concurrent writer, every key is new to that map and rows are
 written twice. Penstock remembers the file groups that this process wrote with this index instead. Keys are looked for in
@@ -25,40 +25,47 @@ _WRITTEN: dict[str, set[tuple[str, str]]] = {}
 
 @dataclass(frozen=True)
 class InMemoryIndex(Index):
-    """Locates keys in the file groups that this process wrote."""
+    """An index for tests that only locates keys in file groups that this process wrote."""
 
     name = "INMEMORY"
     reason_to_keep = "it was asked for, and knows what this process wrote"
 
     @classmethod
     def from_options(cls, options: Options) -> InMemoryIndex:
-        """Return the index."""
+        """Return the index. It has no settings."""
         return cls()
 
     def check_slices(self, table: TableState, slices: Mapping[str, Sequence[FileSlice]]) -> None:
-        """Raise OptionError if this process did not write one of the file slices: it may hold keys unknown to the index."""
+        """Raise OptionError if this process did not write one of the file slices.
+
+        That slice may hold keys unknown to the index.
+        """
         super().check_slices(table, slices)
         check_remembered(table.base_path, slices)
 
     def after_publish(self, files: WrittenFiles) -> None:
-        """Remember the file groups that the commit wrote."""
+        """Record the file groups of the commit as written by this process."""
         remember(files.table.base_path, ((stat.partition_path or "", stat.file_id) for stat in files.stats))
 
 
 def remember(base_path: str, groups: Iterable[tuple[str, str]]) -> None:
-    """Remember file groups, by partition path and file id, as written by this process."""
+    """Record file groups, (partition path, file id) pairs, as written by this process."""
     with _LOCK:
         _WRITTEN.setdefault(base_path, set()).update(groups)
 
 
 def forget(base_path: str) -> None:
-    """Forget the file groups of a table, as if the process had just started."""
+    """Drop the record of the file groups of a table, as if the process had just started."""
     with _LOCK:
         _WRITTEN.pop(base_path, None)
 
 
 def check_remembered(base_path: str, slices: Mapping[str, Sequence[FileSlice]]) -> None:
-    """Raise OptionError if this process did not write one of the file slices."""
+    """Raise OptionError if this process did not write the file group of one of the file slices.
+
+    Args:
+        slices: the file slices that may hold incoming keys, by partition path.
+    """
     with _LOCK:
         known = frozenset(_WRITTEN.get(base_path, ()))
     for partition_path, slices_of_partition in slices.items():

@@ -49,7 +49,7 @@ class WrittenFiles:
 
 
 class Index:
-    """The base class of indexes: locates the keys of incoming rows.
+    """The base class of indexes, which locate the keys of incoming rows.
 
     A subclass is a frozen dataclass with `name` and `from_options`, and overrides what differs from the defaults below.
     """
@@ -72,27 +72,30 @@ class Index:
 
     @property
     def name(self) -> str:
-        """The value of `hoodie.index.type`."""
+        """The value of `hoodie.index.type` that chooses this index."""
         raise NotImplementedError
 
     @property
     def pruning(self) -> Pruning:
-        """Which parts of base file footers are used to skip files."""
+        """The parts of base file footers that are used to skip files."""
         return Pruning()
 
     @property
     def inserts_into_logs(self) -> bool:
-        """Whether new rows of a merge-on-read table go to log files, with no base file below. Needs `finds_rows_in_logs`."""
+        """Whether new rows of a merge-on-read table are written to log files, in file groups without a base file.
+
+        If true, `finds_rows_in_logs` must be true.
+        """
         return False
 
     @property
     def setting(self) -> str:
-        """The options that choose this index, for messages."""
+        """The options that choose this index, with their values, for error messages."""
         return f"{o.INDEX_TYPE.key}={self.name}"
 
     @property
     def table_properties(self) -> dict[str, str]:
-        """Index options that are stored in the properties of a new table, because later writes must not change them."""
+        """The index options to store in the properties of a new table, because later writes must not change them."""
         return {}
 
     @classmethod
@@ -101,7 +104,10 @@ class Index:
         raise NotImplementedError
 
     def load(self, table: TableState) -> Index:
-        """Return the index with its state in the table loaded, for example hash rings. Most indexes have none."""
+        """Return the index with its state read from the table, for example hash rings.
+
+        Most indexes have no state in the table.
+        """
         return self
 
     # Before a write
@@ -111,10 +117,10 @@ class Index:
         check_same_buckets(table, self.buckets, self.setting)
 
     def check_overwrite(self, operation: str) -> None:
-        """Raise Unsupported if the index does not support an operation that replaces the rows of partitions."""
+        """Raise Unsupported if the index does not support an operation that replaces file groups, such as insert_overwrite."""
 
     def with_key_changes(self, settings: FileSettings) -> FileSettings:
-        """Return the settings of new files, changed if tasks have to list the keys that they add and remove for the index."""
+        """Return the settings of new data files. An index with entries lets tasks list the keys that they add and remove."""
         return settings
 
     # While a write is planned
@@ -137,12 +143,18 @@ class Index:
         """
 
     def before_tasks(self, table: TableState, partitions: Collection[str]) -> None:
-        """Store the state of the index for partitions (hash rings of new ones). Called before the tasks of a write start."""
+        """Store index state that the tasks of a write need, for example hash rings of new partitions.
+
+        Called before the tasks start.
+
+        Args:
+            partitions: the partition paths of the incoming rows.
+        """
 
     # Around a commit
 
     def before_publish(self, files: WrittenFiles) -> int:
-        """Store the locations of the rows in new files; return how many. Called for writes and clusterings.
+        """Store the locations of the rows in new files; return the number of rows. Called for writes and clusterings.
 
         An error stops the commit. Lookups must ignore what was stored until the commit is on the timeline.
         """

@@ -1,4 +1,4 @@
-"""Parse the column values out of record keys, to hash them for the bucket index. Kernel.
+"""Kernels that parse the column values out of record keys, to hash them for the bucket index.
 
 A key of several columns is the string `column:value,column:value`. A key of one column is its value. But Hudi parses every key
 that has a colon like a key of several columns, so this module does the same.
@@ -19,12 +19,12 @@ RecordKeys: TypeAlias = "pa.Array[Any]"
 
 
 def is_compound(keys: RecordKeys) -> bool:
-    """Whether any key has a colon and so has to be parsed."""
+    """Whether any of the record keys has a colon. Then Hudi parses the keys into `column:value` parts."""
     return bool(pc.any(pc.match_substring(keys, ":")).as_py())
 
 
 def values_of_keys(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, Int64s]:
-    """Return the values of the columns `fields` of all keys as one flat array, and the offsets at which each key begins.
+    """Return the values of the columns `fields` in all keys as one flat array, and the offsets at which each key begins in it.
 
     The last offset is the number of values. A key without a colon has one value: the key itself.
     """
@@ -44,9 +44,9 @@ def values_of_keys(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, I
 
 
 def _parse_keys(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, Int64s]:
-    """Return the values of the columns `fields` of keys that have a colon as one flat array, and the number of values per key.
+    """Return the values of the columns `fields` in keys with colons, as one flat array, and the number of values of each key.
 
-    A part of a key without a colon names no column. Hudi hashes such parts always, so they are kept.
+    A part of a key without a colon names no column. Hudi hashes these parts always, so they are kept.
     """
     lists = pc.split_pattern(keys, ",")
     parts = lists.flatten()
@@ -64,12 +64,12 @@ def _parse_keys(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, Int6
 
 
 def _is_trailing(is_empty: Any, key_numbers: Any) -> Any:
-    """Return a mask over the parts of keys: true for empty parts after the last non-empty part of their key.
+    """Return a mask over the parts of record keys, true for empty parts after the last non-empty part of a key.
 
     Java's `split` drops these parts.
 
     Args:
-        is_empty: mask over the parts: true where the part is empty.
+        is_empty: a mask over the parts, true where the part is empty.
         key_numbers: for each part the number of the key that it belongs to.
     """
     filled = np.flatnonzero(~is_empty)

@@ -1,4 +1,6 @@
-"""Looking for keys in base files: which keys a file holds, and at which rows. Reads as little as the footers allow.
+"""Finds record keys in base files: which of the wanted keys a file holds, and in which rows.
+
+Reads as little as the footers allow.
 
 1. The key range in the footer: keys outside are not in the file. Keys are sorted once; a range is two binary searches.
 2. The bloom filter in the footer: a file that cannot hold any of the keys is not read.
@@ -43,7 +45,7 @@ _WIDE = 0.5
 
 @dataclass(frozen=True)
 class Pruning:
-    """Which parts of a footer are used to skip a file."""
+    """Which parts of a base file's footer are used to skip the file: the key range, the bloom filter, both or none."""
 
     ranges: bool = False
     blooms: bool = False
@@ -51,20 +53,20 @@ class Pruning:
 
 @dataclass(frozen=True)
 class KeyMatches:
-    """The rows of a file that have wanted keys."""
+    """The rows of one base file that have a wanted key. `old` and `key` have one element per row."""
 
     #: The numbers of the rows in the file.
     old: Positions
     #: The position of each row's key among the wanted keys.
     key: Positions
-    #: How many keys the footer did not rule out, for reports.
+    #: How many of the wanted keys the footer did not rule out, for reports.
     candidates: int
     #: Whether the key column was read, for reports.
     opened: bool
 
 
 class WantedKeys:
-    """The keys to look for. They are sorted when the first range needs it."""
+    """The record keys to find in base files. They are sorted only when the key range of a file is first compared."""
 
     def __init__(self, keys: pa.Array) -> None:
         self.keys = keys
@@ -72,9 +74,10 @@ class WantedKeys:
         self._sorted: pa.Array | None = None
 
     def between(self, low: str, high: str) -> Positions | None:
-        """Return the positions of the keys in a range; None for all keys.
+        """Return the positions of the keys that may be in a file with the key range `low` to `high`; None stands for all keys.
 
-        The range in a footer is in Java's order of texts. Where that order may differ from Arrow's, no key is ruled out.
+        All keys are returned if Java's string order, in which the range was computed, may differ from Arrow's order, or if a
+        sample shows that too few keys are outside the range to be worth sorting.
         """
         if len(self.keys) == 0:
             return np.empty(0, np.int64)
@@ -93,7 +96,12 @@ class WantedKeys:
         return self._order[start:end]
 
     def _mostly_between(self, low: str, high: str) -> bool:
-        """Whether a range holds so many of the keys, by a sample, that ruling out the others is not worth sorting."""
+        """Whether at least half of a sample of the keys is from `low` to `high`.
+
+        Then sorting all keys to find the others does not pay.
+
+        False if there are so few keys that sorting them is cheap.
+        """
         if len(self.keys) <= _SAMPLE:
             return False
         sample = self.keys.take(pa.array(np.linspace(0, len(self.keys) - 1, _SAMPLE, dtype=np.int64)))
@@ -102,7 +110,7 @@ class WantedKeys:
 
 
 class _Texts:
-    """An Arrow array as a sequence of texts for `bisect`, which reads a few of them."""
+    """An Arrow string array as a Python sequence, for `bisect`, which reads only a few elements."""
 
     def __init__(self, texts: pa.Array) -> None:
         self._texts = texts
@@ -115,9 +123,13 @@ class _Texts:
 
 
 def look_up(storage: Storage, bases: Sequence[BaseFile], keys: WantedKeys, pruning: Pruning) -> list[KeyMatches]:
-    """Find keys in base files; return the matches of each file, in the order of the files.
+    """Find the wanted keys in base files; return the matches of each file, in the order of the files.
 
-    Files for which no key is ruled out are matched together: a hash of all keys costs more than reading the keys of one file.
+    Files whose footers rule out no key are matched together, because building a hash of all wanted keys costs more than reading
+    the keys of one file.
+
+    Args:
+        pruning: the parts of the footers that may rule out keys.
     """
     matches: dict[int, KeyMatches] = {}
     together: dict[int, pa.ChunkedArray] = {}
@@ -146,13 +158,17 @@ _ROWS_TOGETHER = 2_000_000
 
 
 def _read_keys(file: pq.ParquetFile, base: BaseFile) -> pa.ChunkedArray:
-    """Return the whole key column of a file."""
+    """Return the record key column of a base file."""
     schema = pa.schema([pa.field(KEY_COLUMN, pa.string())])
     return pa.concat_tables([schema.empty_table(), *read_row_groups(file, base.path, schema)])[KEY_COLUMN]
 
 
 def _look_up_together(key_columns: Mapping[int, pa.ChunkedArray], keys: WantedKeys) -> dict[int, KeyMatches]:
-    """Return the matches of several files, by their numbers."""
+    """Find all wanted keys in the key columns of several base files, with one hash; return the matches by file number.
+
+    Args:
+        key_columns: the key column of each file, by file number.
+    """
     if not key_columns:
         return {}
     chunks: list[pa.Array] = []
@@ -170,7 +186,11 @@ def _look_up_together(key_columns: Mapping[int, pa.ChunkedArray], keys: WantedKe
 
 
 def holds_any_key(storage: Storage, base: BaseFile, keys: WantedKeys, pruning: Pruning) -> bool:
-    """Whether a file holds any of the keys. Stops reading at the first one."""
+    """Whether a base file holds any of the wanted keys. Stops reading at the first row group that has one.
+
+    Args:
+        pruning: the parts of the footer that may rule out keys.
+    """
     file = open_base_file(storage, base.path)
     chosen = _candidates(file, keys, pruning)
     wanted = keys.keys if chosen is None else keys.keys.take(pa.array(chosen))
@@ -182,7 +202,7 @@ def holds_any_key(storage: Storage, base: BaseFile, keys: WantedKeys, pruning: P
 
 
 def read_key_range(storage: Storage, base: BaseFile) -> tuple[str, str] | None:
-    """Return the least and the greatest key of a file, from its footer; None if the footer does not hold them."""
+    """Return the least and the greatest record key of a base file, from its footer; None if the footer does not hold them."""
     footer = read_footer(open_base_file(storage, base.path))
     if FOOTER_MIN_KEY not in footer or FOOTER_MAX_KEY not in footer:
         return None
@@ -190,7 +210,7 @@ def read_key_range(storage: Storage, base: BaseFile) -> tuple[str, str] | None:
 
 
 def _candidates(file: pq.ParquetFile, keys: WantedKeys, pruning: Pruning) -> Positions | None:
-    """Return the positions of the keys that the footer does not rule out; None for all keys."""
+    """Return the positions of the wanted keys that the footer of a base file does not rule out; None if it rules out no key."""
     if not (pruning.ranges or pruning.blooms):
         return None
     footer = read_footer(file)

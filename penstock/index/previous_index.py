@@ -1,4 +1,4 @@
-"""Which index wrote a table so far, and whether another index may write to it.
+"""Checks which index wrote a table so far, and whether another index may write to it.
 
 Indexes that read base files (simple, bloom) find every key in them, so they may be exchanged for one another. Other changes are
 refused:
@@ -33,7 +33,7 @@ INDEX_FIGURES = "penstock.index"
 def check_same_buckets(table: TableState, buckets: Buckets | None, setting: str) -> None:
     """Raise OptionError if the table was written with another kind of buckets than the index has.
 
-    Having no buckets counts as a kind.
+    The kinds are fixed buckets, hash rings and no buckets.
 
     Args:
         buckets: the buckets of the index; None if it has none.
@@ -72,7 +72,7 @@ def find_bucket_engine(table: TableState, file_ids: Sequence[str]) -> str | None
 
 
 def _newest_file_ids(table: TableState) -> list[str]:
-    """Return the file ids in the newest commit that wrote any file group."""
+    """Return the file ids in the newest commit that wrote any file; empty if there is none."""
     for instant in reversed(table.timeline.writes):
         stats = read_metadata(table.storage, table.base_path, instant).stats
         file_ids = [stat.file_id for stat in stats if stat.file_id]
@@ -82,13 +82,13 @@ def _newest_file_ids(table: TableState) -> list[str]:
 
 
 def find_rows_of_other_index(table: TableState, index: str) -> tuple[str, str] | None:
-    """Return (instant time, index name) of the newest write that added rows with another index.
+    """Return (instant time, index name) of the newest write that added rows with another index than `index`.
 
-    Return None if there is none, or if a later write used this index. Writes that do not name their index, as those of Hudi, are
+    Return None if there is none, or if a later write used `index`. Writes that do not name their index, as those of Hudi, are
     ignored.
 
     Args:
-        index: the name of this index.
+        index: the name of the index, as in `hoodie.index.type`.
     """
     for instant in reversed(table.timeline.writes):
         metadata = read_metadata(table.storage, table.base_path, instant)

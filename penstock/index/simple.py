@@ -1,4 +1,4 @@
-"""The simple index: reads the key column of every base file that a key may be in. `SIMPLE` and `GLOBAL_SIMPLE`."""
+"""The simple index, `SIMPLE` and `GLOBAL_SIMPLE`: reads the key column of every base file that may hold a key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _GLOBAL = "GLOBAL_SIMPLE"
 
 @dataclass(frozen=True)
 class SimpleIndex(Index):
-    """Locates keys by reading the key columns of base files."""
+    """An index that reads the key columns of base files."""
 
     is_global: bool = False
     moves_rows: bool = False
@@ -22,11 +22,11 @@ class SimpleIndex(Index):
 
     @classmethod
     def from_options(cls, options: Options) -> SimpleIndex:
-        """Return the index with the settings of the options."""
+        """Return the index with the settings of the `hoodie.simple.index.*` options."""
         is_global = options[o.INDEX_TYPE] == _GLOBAL
         return cls(is_global=is_global, moves_rows=is_global and options[o.SIMPLE_UPDATE_PARTITION_PATH])
 
     @property
     def name(self) -> str:
-        """SIMPLE or GLOBAL_SIMPLE."""
+        """The value of `hoodie.index.type`: SIMPLE, or GLOBAL_SIMPLE if keys are unique in the whole table."""
         return _GLOBAL if self.is_global else "SIMPLE"

@@ -1,8 +1,8 @@
-"""Record keys and partition paths: columns in, Spark expressions out.
+"""Record keys and partition paths of incoming rows, computed as Spark expressions.
 
-The write pipeline calls `make_key_generator(settings)`, and `make_columns(schema)` of the generator for the expressions. A row
-without a key raises inside the expression; `typed_error` recovers that error from Spark's exception. `partition_path.py` is the
-same subject as plain text, for readers and workers.
+The write pipeline calls `make_key_generator(settings)`, and then `make_columns(schema)` of the generator for the expressions. An
+expression raises an error for a row without a key; `typed_error` recovers that error from Spark's exception.
+`partition_path.py` handles partition paths as Python strings, for readers and workers.
 
 Promise: the same row has the same key on every Spark version, session, time zone and operation.
 

@@ -19,12 +19,12 @@ from penstock.options.key_generators import COMPLEX
 
 @dataclass(frozen=True)
 class ComplexKeyGenerator:
-    """Any number of record key and partition path fields."""
+    """A key generator for any number of record key fields and partition path fields."""
 
     settings: KeySettings
     java_class: ClassVar[str] = COMPLEX
 
     def make_columns(self, schema: StructType) -> KeyColumns:
-        """Return the expressions for rows of this schema."""
+        """Return the expressions for the record key and partition path of rows with this schema."""
         key = key_of_all_fields(schema, self.settings, label_single=self.settings.encode_single_complex_key)
         return make_key_columns(schema, self.settings.partition_path_fields, self.settings, key)

@@ -1,4 +1,7 @@
-"""CustomKeyGenerator: partition path fields with a type each, `country:SIMPLE,ts:TIMESTAMP`, joined in that order."""
+"""CustomKeyGenerator: each partition path field has a type, for example `country:SIMPLE,ts:TIMESTAMP`.
+
+Folders are in that order.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,13 @@ from penstock.options.key_generators import CUSTOM
 
 @dataclass(frozen=True)
 class CustomKeyGenerator:
-    """Partition path fields with a type each."""
+    """A key generator whose partition path fields have a type each: SIMPLE (the value) or TIMESTAMP (a printed time)."""
 
     settings: KeySettings
     java_class: ClassVar[str] = CUSTOM
 
     def make_columns(self, schema: StructType) -> KeyColumns:
-        """Return the expressions for rows of this schema."""
+        """Return the expressions for the record key and partition path of rows with this schema."""
         key, plain_key = key_of_all_fields(schema, self.settings)
         fields = parse_typed_fields(self.settings)
         names = tuple(name for name, _ in fields)
@@ -41,7 +44,7 @@ class CustomKeyGenerator:
 
 
 def parse_typed_fields(settings: KeySettings) -> tuple[tuple[str, str], ...]:
-    """Return the name and type of each partition path field.
+    """Return the name and type of each partition path field: `ts:TIMESTAMP` is ("ts", "TIMESTAMP").
 
     Raises:
         OptionError: a field is not `name:SIMPLE` or `name:TIMESTAMP`.
@@ -50,6 +53,7 @@ def parse_typed_fields(settings: KeySettings) -> tuple[tuple[str, str], ...]:
 
 
 def _parse_typed_field(field: str) -> tuple[str, str]:
+    """Return the name and type of one partition path field. Raise OptionError if the type is missing or unknown."""
     typed = split_typed_field(field)
     if typed is None:
         raise OptionError(
@@ -61,6 +65,7 @@ def _parse_typed_field(field: str) -> tuple[str, str]:
 
 
 def _make_path(schema: StructType, fields: tuple[tuple[str, str], ...], settings: KeySettings) -> Column:
+    """Return the expression of the partition path: a folder for each (name, type) pair of `fields`, in that order."""
     if not fields:
         return path_of_fields(schema, (), settings)
     folders = []

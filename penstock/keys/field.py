@@ -1,4 +1,4 @@
-"""`find_field`: the column that an option names.
+"""`find_field`: finds the column of the input that an option names.
 
 A name is a top-level column, or a path through structs with dots (`a.b`). A top-level column whose own name has a dot wins. Names
 are compared exactly, as Hudi does.
@@ -22,7 +22,10 @@ _MOST_LISTED = 20
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """A column of the input, under the name that the options use for it."""
+    """A column of the input, or a field inside structs, that an option names.
+
+    `name` is the option's text, `path` the names in it.
+    """
 
     name: str
     path: tuple[str, ...]
@@ -30,20 +33,24 @@ class Field:
 
     @property
     def is_top_level(self) -> bool:
-        """Whether the field is a column itself, not a field of a struct."""
+        """Whether the field is a column of the input, not a field inside a struct."""
         return len(self.path) == 1
 
     @property
     def column(self) -> Column:
-        """The field as a Spark expression."""
+        """A Spark expression for the value of the field."""
         return F.col(".".join(f"`{part.replace('`', '``')}`" for part in self.path))
 
 
 def find_field(schema: StructType, name: str, *, option: str) -> Field:
-    """Return the field of this name.
+    """Return the column or struct field of the input with this name.
+
+    Args:
+        name: the name of a column, or a path through structs such as `a.b`.
+        option: the option that names the field, for error messages.
 
     Raises:
-        SchemaError: there is no such field, or there are two.
+        SchemaError: there is no such field, or two columns have the name.
     """
     match = next(_find_paths(schema, name), None)
     if match is None:
@@ -55,7 +62,7 @@ def find_field(schema: StructType, name: str, *, option: str) -> Field:
 
 
 def _find_paths(struct: StructType, name: str) -> Iterator[tuple[tuple[str, ...], DataType]]:
-    """Yield every field path that the name may mean, with its type. A top-level column whose name has dots comes first."""
+    """Yield (path, type) of every field that the name may mean. A top-level column whose name has dots comes first."""
     for field in struct.fields:
         if field.name == name:
             yield (field.name,), field.dataType
@@ -66,6 +73,7 @@ def _find_paths(struct: StructType, name: str) -> Iterator[tuple[tuple[str, ...]
 
 
 def _missing_field(schema: StructType, name: str, option: str) -> SchemaError:
+    """Return the error about a field that the input does not have, with the nearest names, or the columns if no name is near."""
     known = list(_list_names(schema))
     by_lower_case = {known_name.lower(): known_name for known_name in known}
     near = get_close_matches(name.lower(), by_lower_case, n=3)
@@ -77,6 +85,7 @@ def _missing_field(schema: StructType, name: str, option: str) -> SchemaError:
 
 
 def _list_names(struct: StructType, prefix: str = "") -> Iterator[str]:
+    """Yield the names of all fields, those inside structs as paths such as `a.b`."""
     for field in struct.fields:
         yield prefix + field.name
         if isinstance(field.dataType, StructType):

@@ -1,4 +1,4 @@
-"""What a key generator gets and what it returns: `KeySettings` in, `KeyColumns` out.
+"""The interface of key generators: `KeyGenerator` turns `KeySettings` and a schema into `KeyColumns`.
 
 Pure: pyspark appears in annotations only, so that settings can be made and compared without Spark.
 """
@@ -45,11 +45,11 @@ class KeySettings:
 
 @dataclass(frozen=True, eq=False)
 class KeyColumns:
-    """What the write pipeline needs to key rows.
+    """The Spark expressions for the record key and partition path of a row, and the columns that they come from.
 
-    A `plain_…` name is a top-level string column that holds the text unchanged, so that no second column with the same text has
-    to be sent to Python. Code that uses it does what the expression would do: raise for a null or empty record key
-    (`key_errors.missing_key`), and write the default partition for a null or empty partition value.
+    A `plain_…` name is a top-level string column that already holds the key or path. The writer then sends that column to Python
+    instead of a second column with the same text. Code that uses it does what the expression would do: raise for a null or empty
+    record key (`key_errors.missing_key`), and write the default partition for a null or empty partition value.
     """
 
     #: None: the writer generates keys, `<instant>_<task>_<row>`.
@@ -63,18 +63,21 @@ class KeyColumns:
 
 
 class KeyGenerator(Protocol):
-    """Turns columns into record keys and partition paths. One file each; `generator_table.GENERATORS` lists them."""
+    """Makes Spark expressions for record keys and partition paths. Each generator has its own module.
+
+    `GENERATORS` in `penstock/options/key_generators.py` lists them.
+    """
 
     @property
     def java_class(self) -> str:
-        """The class name that `hoodie.properties` stores."""
+        """The Java class name of the generator, as `hoodie.properties` stores it."""
         ...
 
     def make_columns(self, schema: StructType) -> KeyColumns:
-        """Return the expressions for rows of this schema.
+        """Return the expressions for the record key and partition path of rows with this schema.
 
         Raises:
-            SchemaError: a field is missing, there twice, or of a type that cannot be a key.
+            SchemaError: a field is missing, occurs twice, or has a type that cannot be part of a key.
             OptionError: the settings do not fit this generator.
         """
         ...

@@ -1,6 +1,6 @@
-"""Makes the key generator that the settings ask for, from the table in `penstock/options/key_generators.py`.
+"""Makes the key generator that the settings name, from the table `GENERATORS` in `penstock/options/key_generators.py`.
 
-The module of a generator imports pyspark, so it is imported when a generator is made; names can be looked up without Spark.
+The module of a generator imports pyspark, so it is imported only when a generator is made. Names can be looked up without Spark.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BY_TYPE = {entry.type_name: entry for entry in GENERATORS if entry.type_name}
 
 
 def make_key_generator(settings: KeySettings) -> KeyGenerator:
-    """Return the generator that the settings ask for, by class, type or number of fields.
+    """Return the key generator for the settings: by class if set, otherwise by type if set, otherwise by the number of fields.
 
     Raises:
         OptionError: the type is unknown, or a field is named twice.
@@ -44,7 +44,9 @@ def make_key_generator(settings: KeySettings) -> KeyGenerator:
 
 
 def infer_generator_class(settings: KeySettings) -> str:
-    """Return the Java class name of the generator: the named class, else the named type, else by the number of fields.
+    """Return the Java class name of the key generator for the settings.
+
+    The class if set, otherwise the class of the type if set, otherwise one that fits the number of fields.
 
     Raises:
         Unsupported: the class is not one of Hudi's own.
@@ -58,7 +60,10 @@ def infer_generator_class(settings: KeySettings) -> str:
 
 
 def find_generator_class(name: str, *, option: str = GENERATOR_CLASS_OPTION) -> str:
-    """Return the Spark writers' class for a class name, which may be that of an Avro variant.
+    """Return the Java class name that Spark writers use for a generator; `name` may also be the class of its Avro variant.
+
+    Args:
+        option: the option that holds the name, for the error message.
 
     Raises:
         Unsupported: the class is not one of Hudi's own.
@@ -72,6 +77,10 @@ def find_generator_class(name: str, *, option: str = GENERATOR_CLASS_OPTION) -> 
 
 
 def _find_class_of_type(name: str) -> str:
+    """Return the Java class name for a value of `hoodie.datasource.write.keygenerator.type`.
+
+    Raise OptionError if it is unknown.
+    """
     type_name = name.strip().upper().removesuffix("_AVRO")
     if type_name not in _BY_TYPE:
         raise OptionError(f"{GENERATOR_TYPE_OPTION}={name}: unknown key generator type. Use one of {', '.join(_BY_TYPE)}.")
@@ -79,6 +88,7 @@ def _find_class_of_type(name: str) -> str:
 
 
 def _infer_class_by_fields(settings: KeySettings) -> str:
+    """Return the Java class name of the generator that fits the number and form of the record key and partition path fields."""
     partition_fields = settings.partition_path_fields
     if not partition_fields:
         return NONPARTITIONED
@@ -88,6 +98,7 @@ def _infer_class_by_fields(settings: KeySettings) -> str:
 
 
 def _check_named_once(option: str, fields: tuple[str, ...]) -> None:
+    """Raise OptionError if a field occurs twice among the fields of an option."""
     for field in fields:
         if fields.count(field) > 1:
             raise OptionError(f"{option}={','.join(fields)}: {field!r} is named twice. Name each column once.")

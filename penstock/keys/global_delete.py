@@ -1,6 +1,6 @@
-"""GlobalDeleteKeyGenerator: record keys without partition paths, for deletes that a global index locates.
+"""GlobalDeleteKeyGenerator: record keys without partition paths, for deletes whose rows a global index locates.
 
-Keys have the form `field:value`, also those of a single field.
+Keys have the form `field:value`, even if there is only one field.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from penstock.options.key_generators import GLOBAL_DELETE
 
 @dataclass(frozen=True)
 class GlobalDeleteKeyGenerator:
-    """Record keys without partition paths."""
+    """A key generator for deletes: any number of record key fields, with an empty partition path."""
 
     settings: KeySettings
     java_class: ClassVar[str] = GLOBAL_DELETE
 
     def make_columns(self, schema: StructType) -> KeyColumns:
-        """Return the expressions for rows of this schema."""
+        """Return the expressions for the record key and the empty partition path. Raise OptionError if no key field is set."""
         if not self.settings.record_key_fields:
             raise OptionError(f"the GlobalDeleteKeyGenerator needs {RECORD_KEY_OPTION}: generated keys cannot be deleted by it.")
         key = key_of_all_fields(schema, self.settings, label_single=True)

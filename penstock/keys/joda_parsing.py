@@ -1,10 +1,11 @@
-"""Parses date strings into moments as Joda-Time does, as Spark expressions.
+"""Spark expressions that parse date strings as Joda-Time does, for the time-based key generator.
 
 1. The first pattern that matches the whole date string is used. Most patterns have a fixed width, and most strings fill it: these
    are cut by position, and if no time zone shifts the clock, their parts are only put in a new order. Other strings are split by
    a regular expression that is as lenient as Joda.
 2. The numbers are checked for their ranges and added up to a wall clock time.
-3. The zone in the text, else the input zone, else the session's zone, places that time in UTC.
+3. That time is converted to UTC: from the zone in the date string if it names one, otherwise from the input zone if set,
+   otherwise from the session's zone.
 
 A date string that no pattern matches, or whose numbers are no valid date, raises an error when Spark evaluates the row.
 """
@@ -31,7 +32,7 @@ Result = Callable[["Parts", Column], Column]
 
 @dataclass(frozen=True, eq=False)
 class TextReader:
-    """Parses date strings by the first of several patterns that matches."""
+    """Parses date strings by the first of several patterns that matches, and prints their time by another pattern."""
 
     readings: Sequence[Reading]
     #: The zone of text that names none; None: the session's.
@@ -40,9 +41,9 @@ class TextReader:
     failure: str
 
     def print_as(self, tokens: Sequence[Token], text: Column, *, shown_in: Zone | None, escape: bool) -> Column:
-        """Return an expression that parses a date string and prints its moment by another pattern.
+        """Return an expression that parses a date string and prints its time by another pattern.
 
-        The printed clock is that of `shown_in` if set, otherwise of the input zone if set, otherwise of the date string itself.
+        The time is printed in the zone `shown_in` if set, otherwise in the input zone if set, otherwise as in the date string.
 
         Args:
             tokens: the pattern to print by.
@@ -65,6 +66,10 @@ class TextReader:
         """Return an expression that only reorders the parts of a date string, which is much faster than parsing numbers.
 
         Return None if reordering is not enough: a part must be converted, or a time zone shifts the clock.
+
+        Args:
+            reading: the pattern of the date string.
+            tokens: the pattern to print by.
         """
         cut = _Cut(reading, text)
         same_clock = shown_in is None or (shown_in == self.zone and shown_in.offset_ms is not None)
@@ -80,6 +85,7 @@ class TextReader:
         return F.concat(*parts)
 
     def _print_any(self, tokens: Sequence[Token], text: Column, *, shown_in: Zone | None, escape: bool) -> Column:
+        """Return an expression that parses a date string of any of the patterns and prints its time by `tokens`."""
         # Without `bind` Spark would parse the text again for every token that is printed.
         if any(token.letter == "Z" for token in tokens):
             moment = bind(text, lambda bound: _as_struct(self._moment(bound, shown_in)))
@@ -88,6 +94,7 @@ class TextReader:
         return bind(wall, lambda bound: print_moment(Moment(bound, bound, F.lit("")), tokens, escape=escape))
 
     def _moment(self, text: Column, shown_in: Zone | None) -> Moment:
+        """Return the moment of a date string, in the zone `shown_in`, or in the zone of the date string if that is None."""
         utc = self._read(text, lambda parts, wall: _place(parts, wall, self.zone).utc)
         if shown_in is not None:
             return moment_in(shown_in, utc)
@@ -95,16 +102,25 @@ class TextReader:
         return Moment(utc, self._wall(text, None), zone)
 
     def _wall(self, text: Column, shown_in: Zone | None) -> Column:
+        """Return the wall clock time of a date string in the zone `shown_in`; None: the time that the date string itself says."""
         return self._read(text, lambda parts, wall: wall) if shown_in is None else self._moment(text, shown_in).wall
 
     def _read(self, text: Column, result: Result) -> Column:
-        """Return the expression that `result` makes from the parts of a date string and its wall clock time."""
+        """Return an expression that parses a date string and computes `result(parts, wall clock time)` of it.
+
+        It raises the message `failure` for a date string that cannot be parsed.
+        """
         cases = []
         for reading in self.readings:
             cases.extend(self._make_cases(reading, text, result))
         return _take_first(cases, fail(self.failure, text))
 
     def _make_cases(self, reading: Reading, text: Column, result: Result) -> list[tuple[Column, Column]]:
+        """Return (condition, value) pairs of expressions: whether a date string fits the pattern, and the `result` if it does.
+
+        The first pair cuts the date string by position, if the pattern has a fixed width. The last one uses the regular
+        expression.
+        """
         cases = [(text.rlike(reading.regex), self._by_groups(reading, text, result))]
         if reading.fixed_regex is not None:
             cut = _Cut(reading, text)
@@ -113,6 +129,7 @@ class TextReader:
         return cases
 
     def _by_groups(self, reading: Reading, text: Column, result: Result) -> Column:
+        """Return an expression that splits a date string by the pattern's regular expression and computes `result` of it."""
         # One match returns all groups: they are joined by a separator and split again.
         joined_groups = "".join(f"${index + 1}{_GROUP_END}" for index in range(len(reading.groups)))
         groups = F.split(F.regexp_replace(text, reading.regex, joined_groups), _GROUP_END)
@@ -134,13 +151,16 @@ class Parts(Protocol):
         ...
 
     def text(self, letters: str) -> Column:
-        """Return the part of the date string that belongs to `token(letters)`. The pattern must have that token."""
+        """Return an expression for the part of the date string that `token(letters)` matched.
+
+        The pattern must have that token.
+        """
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class _Groups:
-    """The parts of a date string, as the groups of a regular expression matched them."""
+    """The parts of a date string, as matched by the groups of a regular expression."""
 
     reading: Reading
     groups: Column
@@ -155,7 +175,7 @@ class _Groups:
 
 @dataclass(frozen=True, eq=False)
 class _Cut:
-    """The parts of a date string, cut out at the positions of a pattern of fixed width."""
+    """The parts of a date string, cut out by position, for a pattern in which every part has a fixed width."""
 
     reading: Reading
     whole_text: Column
@@ -172,12 +192,16 @@ class _Cut:
         return F.substring(self.whole_text, self.reading.starts[position] + 1, length)
 
     def has(self, wanted: Token) -> bool:
-        """Whether the date string contains this token exactly as it would be printed."""
+        """Whether the date string already contains the text that the token `wanted` prints. True for literal text."""
         return not wanted.letter or (wanted.letter in "yMdHms" and self.token(wanted.letter) == wanted)
 
 
 def _take_first(cases: Sequence[tuple[Column, Column]], otherwise: Column) -> Column:
-    """Return an expression for the value of the first case whose condition is true; `otherwise` if none is."""
+    """Return an expression for the value of the first case whose condition is true; `otherwise` if none is.
+
+    Args:
+        cases: (condition, value) pairs.
+    """
     value = otherwise
     for condition, result in reversed(cases):
         value = F.when(condition, result).otherwise(value)
@@ -185,6 +209,7 @@ def _take_first(cases: Sequence[tuple[Column, Column]], otherwise: Column) -> Co
 
 
 def _number(parts: Parts, letters: str, default: int) -> Column:
+    """Return the number in the part for these letters; `default` if the pattern has no such letter."""
     return F.lit(default) if parts.token(letters) is None else parts.text(letters).cast("int")
 
 
@@ -192,13 +217,17 @@ def _number(parts: Parts, letters: str, default: int) -> Column:
 
 
 def _wall_clock(parts: Parts) -> tuple[Column, Column]:
-    """Return two expressions: whether all numbers are in their ranges, and the wall clock time, which is valid only if so."""
+    """Return two expressions for a date string: whether all its numbers are in range, and its wall clock time in milliseconds.
+
+    The time is meaningful only where the first expression is true.
+    """
     date_valid, days = _week_date(parts) if parts.token("x") else _calendar_date(parts)
     time_valid, in_day = _time_of_day(parts)
     return date_valid & time_valid, days.cast("long") * F.lit(DAY_MS) + in_day
 
 
 def _calendar_date(parts: Parts) -> tuple[Column, Column]:
+    """Return two expressions for year, month and day: whether they are in range, and the date in days since 1970."""
     # Like Joda: a date without a year is one of 2000, a time without a date one of 1970.
     year_valid, year = _year(parts, "yY", default=2000 if parts.token("MdD") else 1970)
     month_valid, month = _month(parts)
@@ -214,7 +243,7 @@ def _calendar_date(parts: Parts) -> tuple[Column, Column]:
 
 
 def _fits_width(reading: Reading, text: Column) -> Column:
-    """Return an expression that is true if the date string fills the pattern's fixed width with numbers of a valid date."""
+    """Return an expression that is true if the date string fills the pattern's fixed width and is a valid date."""
     fits = text.rlike(reading.fixed_regex or "")
     # Spark may evaluate both sides of an `and`, and in ANSI mode a cast of text that is no number would raise.
     cut = _Cut(reading, F.when(fits, text))
@@ -229,6 +258,7 @@ def _fits_width(reading: Reading, text: Column) -> Column:
 
 
 def _week_date(parts: Parts) -> tuple[Column, Column]:
+    """Return two expressions for an ISO week date: whether it is in range, and the date in days since 1970."""
     year_valid, year = _year(parts, "x", default=1970)
     week = _number(parts, "w", 1)
     day = _number(parts, "e", 1)
@@ -238,12 +268,16 @@ def _week_date(parts: Parts) -> tuple[Column, Column]:
 
 
 def _first_monday(year: Column) -> Column:
-    """Return the Monday of ISO week 1, the week of 4 January, in days since 1970."""
+    """Return the Monday of ISO week 1 of a year, in days since 1970. Week 1 is the week of 4 January."""
     fourth = F.make_date(year, F.lit(1), F.lit(4))
     return F.unix_date(fourth) - F.weekday(fourth)
 
 
 def _year(parts: Parts, letters: str, *, default: int) -> tuple[Column, Column]:
+    """Return two expressions: whether the year is in range, and the year; `default` if the pattern has none of the letters.
+
+    A year of two digits is one of the hundred years that begin 80 years before this year.
+    """
     token = parts.token(letters)
     number = _number(parts, letters, default)
     if token is None:
@@ -258,6 +292,7 @@ def _year(parts: Parts, letters: str, *, default: int) -> tuple[Column, Column]:
 
 
 def _month(parts: Parts) -> tuple[Column, Column]:
+    """Return two expressions: whether the month is in range, and its number; 1 if the pattern has no month."""
     token = parts.token("M")
     if token is None:
         return F.lit(True), F.lit(1)
@@ -270,6 +305,7 @@ def _month(parts: Parts) -> tuple[Column, Column]:
 
 
 def _time_of_day(parts: Parts) -> tuple[Column, Column]:
+    """Return two expressions: whether hour, minute and second are in range, and the milliseconds since midnight."""
     hour_valid, hour = _hour(parts)
     minute = _number(parts, "m", 0)
     second = _number(parts, "s", 0)
@@ -281,6 +317,10 @@ def _time_of_day(parts: Parts) -> tuple[Column, Column]:
 
 
 def _hour(parts: Parts) -> tuple[Column, Column]:
+    """Return two expressions: whether the hour is in range, and the hour from 0 to 23.
+
+    A pattern without an hour means 0, or 12 with PM.
+    """
     if parts.token("H"):
         hour = _number(parts, "H", 0)
         return hour.between(0, 23), hour
@@ -299,7 +339,10 @@ def _hour(parts: Parts) -> tuple[Column, Column]:
 
 
 def _place(parts: Parts, wall: Column, zone: Zone | None) -> Moment:
-    """Return the moment of a wall clock time, in the zone that the date string names if it does, otherwise in `zone`."""
+    """Return the moment of a wall clock time: in the zone that the date string names, if any, otherwise in `zone`.
+
+    `zone` None is the session's zone.
+    """
     token = parts.token("Z")
     if token is None:
         return Moment(utc_of(zone, wall), wall, F.current_timezone() if zone is None else F.lit(zone.name))
@@ -311,19 +354,33 @@ def _place(parts: Parts, wall: Column, zone: Zone | None) -> Moment:
 
 
 def _offset_ms(text: Column, digits: Column) -> Column:
+    """Return the offset from UTC in milliseconds.
+
+    Args:
+        text: the offset as in the date string, such as `+05:30` or `Z`.
+        digits: its six digits, hhmmss.
+    """
     hours, minutes, seconds = (F.substring(digits, start, 2).cast("long") for start in (1, 3, 5))
     offset = (hours * 60 + minutes) * MINUTE_MS + seconds * SECOND_MS
     return F.when(text.startswith("-"), -offset).otherwise(offset)
 
 
 def _offset_name(text: Column, digits: Column) -> Column:
+    """Return the name of the zone with an offset: `UTC`, or for example `+05:30`.
+
+    Args:
+        text: the offset as in the date string, such as `+0530` or `Z`.
+        digits: its six digits, hhmmss.
+    """
     name = F.concat(F.substring(text, 1, 1), F.substring(digits, 1, 2), F.lit(":"), F.substring(digits, 3, 2))
     return F.when(digits == "000000", "UTC").otherwise(name)
 
 
 def _as_struct(moment: Moment) -> Column:
+    """Return the three expressions of a moment as one struct column, so that `bind` can evaluate them once."""
     return F.struct(moment.utc.alias("utc"), moment.wall.alias("wall"), moment.zone.alias("zone"))
 
 
 def _from_struct(struct: Column) -> Moment:
+    """Return the moment in a struct column that `_as_struct` made."""
     return Moment(struct["utc"], struct["wall"], struct["zone"])

@@ -57,7 +57,7 @@ _ZONE_NAME = r"([A-Z][A-Z0-9_+/-]*+)"
 
 @dataclass(frozen=True)
 class Token:
-    """One part of a pattern: a letter with its width, or literal text (then the letter is empty)."""
+    """One part of a date pattern: a letter with its width (`yyyy` is `y` of width 4), or literal text and an empty letter."""
 
     letter: str = ""
     width: int = 0
@@ -65,7 +65,7 @@ class Token:
 
     @property
     def is_number(self) -> bool:
-        """Whether the token is printed in digits."""
+        """Whether the token is printed in digits, for example `yyyy` or `MM`, but not `MMM`."""
         if self.letter == "M":
             return self.width <= 2
         return self.letter != "" and self.letter in "CyYxweDdHkKhmsS"
@@ -78,7 +78,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a pattern parses date strings: a regular expression for the whole string (Java's dialect), and its groups' tokens."""
+    """A parsed input pattern: a regular expression for whole date strings (Java's dialect), and the token of each group."""
 
     pattern: str
     regex: str
@@ -89,25 +89,31 @@ class Reading:
     starts: tuple[int, ...] = ()
 
     def position(self, letters: str) -> int | None:
-        """Return the number of the last group that holds one of the letters; None if no group does."""
+        """Return the index of the last group whose letter is one of `letters`; None if there is none."""
         matching = [index for index, token in enumerate(self.groups) if token.letter in letters]
         return matching[-1] if matching else None
 
 
 def parse_print_pattern(pattern: str, *, option: str) -> tuple[Token, ...]:
-    """Return the tokens of a pattern that dates are printed by.
+    """Parse a pattern for printing times into tokens.
+
+    Args:
+        option: the option that holds the pattern, for error messages.
 
     Raises:
-        OptionError: a letter has no meaning, or none that is the same everywhere.
+        OptionError: a letter has no meaning, or its text would depend on the machine.
     """
     return _parse_tokens(pattern, _PRINTABLE, option=option)
 
 
 def parse_read_pattern(pattern: str, *, option: str) -> Reading:
-    """Parse a pattern by which date strings are read.
+    """Parse a pattern for reading date strings.
+
+    Args:
+        option: the option that holds the pattern, for error messages.
 
     Raises:
-        OptionError: a letter has no meaning or cannot be read, or the fields make no date.
+        OptionError: a letter has no meaning or cannot be read, or the letters do not determine a date.
     """
     tokens = _parse_tokens(pattern, _READABLE, option=option)
     letters = {token.letter for token in tokens}
@@ -126,6 +132,7 @@ def parse_read_pattern(pattern: str, *, option: str) -> Reading:
 
 
 def _parse_tokens(pattern: str, letters: frozenset[str], *, option: str) -> tuple[Token, ...]:
+    """Split a pattern into tokens. Raise OptionError if it is empty or has a letter that is not in `letters`."""
     if not pattern.strip():
         raise OptionError(f"{option} is empty: give a date pattern, for example yyyy/MM/dd.")
     tokens = tuple(_split_pattern(pattern))
@@ -139,7 +146,11 @@ def _parse_tokens(pattern: str, letters: frozenset[str], *, option: str) -> tupl
 
 
 def _add_fixed_width(reading: Reading, tokens: tuple[Token, ...]) -> Reading:
-    """Add the positions of the groups, if there are only padded numbers and literal text, and perhaps an offset at the end."""
+    """Return the reading with `fixed_regex` and `starts` set, if every part of the pattern has a fixed width.
+
+    These patterns have only padded numbers and literal text, and perhaps an offset at the end. For others the reading is
+    returned unchanged.
+    """
     regexes = []
     starts = []
     at = 0
@@ -160,11 +171,12 @@ def _add_fixed_width(reading: Reading, tokens: tuple[Token, ...]) -> Reading:
 
 
 def _quote_regex(text: str) -> str:
+    """Return a regular expression that matches this text literally."""
     return "".join(c if c.isalnum() or not c.isascii() else f"\\{c}" for c in text)
 
 
 def _split_pattern(pattern: str) -> Iterator[Token]:
-    """Split a pattern into runs of one letter and literal texts."""
+    """Yield the tokens of a pattern: runs of one letter, and literal texts."""
     for match in re.finditer(r"(([A-Za-z])\2*)|((?:[^A-Za-z']|'(?:[^']|'')*(?:'|\Z))+)", pattern):
         if match.group(1):
             yield Token(letter=match.group(2), width=len(match.group(1)))
@@ -173,12 +185,18 @@ def _split_pattern(pattern: str) -> Iterator[Token]:
 
 
 def _unquote(literal: str) -> str:
-    """Remove quotes: `''` is a quote inside and outside of quoted text."""
+    """Return literal text of a pattern without its quotes. `''` is a quote, inside and outside of quoted text."""
     return literal.replace("''", "\0").replace("'", "").replace("\0", "'")
 
 
 def _make_regex(token: Token, *, before_number: bool) -> str:
-    """Return the expression for one token. Numbers are possessive: like Joda, they never release a digit they have matched."""
+    """Return the regular expression that reads one token.
+
+    Numbers are possessive: like Joda, they never release a digit that they have matched.
+
+    Args:
+        before_number: whether a number follows without a separator.
+    """
     if not token.letter:
         return _quote_regex(token.text)
     if token.letter in _YEARS:
@@ -195,6 +213,10 @@ def _make_regex(token: Token, *, before_number: bool) -> str:
 
 
 def _make_year_regex(token: Token, *, before_number: bool) -> str:
+    """Return the regular expression that reads a year.
+
+    Before another number it takes only as many digits as the token is wide.
+    """
     if token.is_two_digit_year:
         return r"(\d{2})" if before_number else rf"([+-]?\d{{1,{_YEAR_DIGITS_MAX}}}+)"
     digits = token.width if before_number else max(_YEAR_DIGITS_MAX, token.width)
@@ -203,4 +225,5 @@ def _make_year_regex(token: Token, *, before_number: bool) -> str:
 
 
 def _match_names(names: list[str]) -> str:
+    """Return a regular expression that matches each name, in full or by its first three letters."""
     return "|".join([*names, *(name[:3] for name in names)])

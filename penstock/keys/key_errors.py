@@ -1,6 +1,6 @@
 """Errors about the record key of a row. Hudi's sentence comes first, because people search for it, then the fix.
 
-Expressions and workers raise the same texts.
+Spark expressions and workers raise the same messages.
 """
 
 from __future__ import annotations
@@ -17,15 +17,21 @@ _KEY_FIX = (
 
 
 def missing_key(field: str, value: str | None) -> RecordKeyError:
-    """Return the error about a row whose single key field is null (None) or empty."""
+    """Return the error about a row whose only key field is null (`value` is None) or empty."""
     return RecordKeyError(missing_key_message(field, "null" if value is None else value))
 
 
 def missing_key_message(field: str, value: str) -> str:
-    """Return the message about a single key field; `value` is the value as text, or a placeholder for it."""
+    """Return the message about a row whose only key field is null or empty.
+
+    `value` is its text, or a placeholder such as `{}`.
+    """
     return f'recordKey value: "{value}" for field: "{field}" cannot be null or empty. {_KEY_FIX}'
 
 
 def all_parts_missing_message(fields: Sequence[str], key: str) -> str:
-    """Return the message about a key whose fields are all null or empty; `key` is the key, or a placeholder for it."""
+    """Return the message about a row whose key fields are all null or empty.
+
+    `key` is the row's key, or a placeholder such as `{}`.
+    """
     return f'recordKey values: "{key}" for fields: [{", ".join(fields)}] cannot be entirely null or empty. {_KEY_FIX}'

@@ -1,4 +1,4 @@
-"""Moments in time as Spark expressions: their wall clock time in a zone, and their text by a Joda-Time pattern.
+"""Times as Spark expressions: the wall clock time in a zone, and the text that a Joda-Time pattern prints.
 
 All times are milliseconds as numbers: since 1970 in UTC (`utc`), or the same count by the wall clock of a zone (`wall`). Fields
 are computed from `wall` by arithmetic, so they depend neither on the session's time zone nor on its parser policy.
@@ -27,7 +27,7 @@ MILLIS_MAX = 8_640_000_000_000_000
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """A point in time, the wall clock time in a zone, and the name of that zone."""
+    """Three Spark expressions for a point in time: its UTC time, its wall clock time in a zone, and the name of that zone."""
 
     utc: Column
     wall: Column
@@ -38,7 +38,7 @@ class Moment:
 
 
 def moment_in(zone: Zone | None, utc: Column) -> Moment:
-    """Return the moment of a UTC time in `zone`; None: in the session's zone."""
+    """Return the moment of a UTC time (milliseconds since 1970) in `zone`, or in the session's zone if `zone` is None."""
     if zone is None:
         zone_name = F.current_timezone()
         return Moment(utc, wall_in(zone_name, utc), zone_name)
@@ -48,23 +48,24 @@ def moment_in(zone: Zone | None, utc: Column) -> Moment:
 
 
 def utc_of(zone: Zone | None, wall: Column) -> Column:
-    """Return the UTC time of a wall clock time in `zone`; None: in the session's zone."""
+    """Return the UTC time of a wall clock time in `zone`, or in the session's zone if `zone` is None."""
     if zone is not None and zone.offset_ms is not None:
         return wall - F.lit(zone.offset_ms)
     return utc_at(F.current_timezone() if zone is None else F.lit(zone.name), wall)
 
 
 def wall_in(zone: Column, utc: Column) -> Column:
-    """Return the wall clock time in a zone."""
+    """Return the wall clock time of a UTC time in a zone, both in milliseconds. `zone` is a column with the name of the zone."""
     return _shift(F.from_utc_timestamp, utc, zone)
 
 
 def utc_at(zone: Column, wall: Column) -> Column:
-    """Return the UTC time of a wall clock time in a zone."""
+    """Return the UTC time of a wall clock time in a zone, both in milliseconds. `zone` is a column with the name of the zone."""
     return _shift(F.to_utc_timestamp, wall, zone)
 
 
 def _shift(shift: Callable[[Column, Column], Column], millis: Column, zone: Column) -> Column:
+    """Return the milliseconds moved by the offset of a zone, with one of Spark's two functions for that."""
     # Both functions move the number itself by the zone's offset, so the session's zone plays no part.
     return F.unix_millis(shift(F.timestamp_millis(millis), zone))
 
@@ -73,16 +74,16 @@ def _shift(shift: Callable[[Column, Column], Column], millis: Column, zone: Colu
 
 
 def print_moment(moment: Moment, tokens: Sequence[Token], *, escape: bool = False) -> Column:
-    """Return the moment's wall clock time as text, by the tokens of a pattern.
+    """Return an expression that prints the moment's wall clock time by the tokens of a pattern.
 
     Args:
-        escape: escape the text as a folder name.
+        escape: whether to escape the text as a folder name.
     """
     return F.concat(*(_print_token(moment, token, escape=escape) for token in tokens))
 
 
 def bind(value: Column, body: Callable[[Column], Column]) -> Column:
-    """Evaluate `value` once per row, however often `body` uses it.
+    """Return the expression `body(value)`, in which `value` is evaluated once per row, however often `body` uses it.
 
     Spark copies an expression into every place that uses it, but evaluates the argument of a lambda once.
     """
@@ -90,6 +91,7 @@ def bind(value: Column, body: Callable[[Column], Column]) -> Column:
 
 
 def _print_token(moment: Moment, token: Token, *, escape: bool) -> Column:
+    """Return an expression for the text that one token of a pattern prints."""
     if not token.letter:
         return F.lit(escape_path_value(token.text) if escape else token.text)
     if token.letter in "yYxCG":
@@ -103,11 +105,13 @@ def _print_token(moment: Moment, token: Token, *, escape: bool) -> Column:
 
 
 def _date(moment: Moment) -> Column:
+    """Return an expression for the date of a moment by its wall clock."""
     days = (moment.wall - F.pmod(moment.wall, F.lit(DAY_MS))) / F.lit(DAY_MS)
     return F.date_from_unix_date(days.cast("int"))
 
 
 def _print_year(date: Column, token: Token) -> Column:
+    """Return an expression for a year, century or era of a date: the letters `y`, `Y`, `x`, `C` and `G`."""
     year = F.date_part(F.lit("YEAROFWEEK"), date) if token.letter == "x" else F.year(date)
     of_era = F.when(year > 0, year).otherwise(1 - year)
     if token.letter == "G":
@@ -123,6 +127,7 @@ def _print_year(date: Column, token: Token) -> Column:
 
 
 def _print_day(date: Column, token: Token) -> Column:
+    """Return an expression for a month, week or day of a date: the letters `M`, `d`, `D`, `w`, `e` and `E`."""
     if token.letter == "M" and token.width >= 3:
         return _pick_name(F.month(date), MONTHS, full=token.width >= 4)
     if token.letter == "E":
@@ -138,6 +143,11 @@ def _print_day(date: Column, token: Token) -> Column:
 
 
 def _print_time(in_day: Column, token: Token) -> Column:
+    """Return an expression for a part of the time of day: the letters `H`, `k`, `K`, `h`, `m`, `s`, `S` and `a`.
+
+    Args:
+        in_day: the milliseconds since midnight.
+    """
     hour = whole(in_day, HOUR_MS)
     if token.letter == "a":
         return F.when(hour < 12, "AM").otherwise("PM")
@@ -156,6 +166,7 @@ def _print_time(in_day: Column, token: Token) -> Column:
 
 
 def _print_zone(moment: Moment, token: Token) -> Column:
+    """Return an expression for the offset of a moment's zone: `+0530` or `+05:30`. From width 3 on, for the zone's name."""
     if token.width >= 3:
         return moment.zone
     offset = moment.wall - moment.utc
@@ -169,7 +180,12 @@ def _print_zone(moment: Moment, token: Token) -> Column:
 
 
 def _pad(number: Column, width: int, *, digits: int) -> Column:
-    """Return the number with zeros up to the width. It is not negative, and has at most this many digits."""
+    """Return an expression that prints a number, padded with zeros to `width`.
+
+    Args:
+        number: a number that is not negative.
+        digits: the most digits that the number can have.
+    """
     text = number.cast("string")
     if width <= 1:
         return text
@@ -178,9 +194,13 @@ def _pad(number: Column, width: int, *, digits: int) -> Column:
 
 
 def _pick_name(number: Column, names: Sequence[str], *, full: bool) -> Column:
+    """Return an expression for the name with this number, counted from 1: in full, or its first three letters."""
     return F.elt(number, *(F.lit(name if full else name[:3]) for name in names))
 
 
 def whole(number: Column, divisor: int) -> Column:
-    """Return the number divided by the divisor, rounded down. The number must be small enough for a double to hold exactly."""
+    """Return an expression for the number divided by the divisor, rounded down.
+
+    The number must be small enough for a double to hold exactly.
+    """
     return F.floor(number / F.lit(divisor))

@@ -1,4 +1,4 @@
-"""NonpartitionedKeyGenerator: any number of record key fields, all rows in the base path itself."""
+"""NonpartitionedKeyGenerator: any number of record key fields. All rows are in the base path itself."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from penstock.options.key_generators import NONPARTITIONED
 
 @dataclass(frozen=True)
 class NonpartitionedKeyGenerator:
-    """Any number of record key fields, no partition path."""
+    """A key generator for any number of record key fields, with an empty partition path."""
 
     settings: KeySettings
     java_class: ClassVar[str] = NONPARTITIONED
 
     def make_columns(self, schema: StructType) -> KeyColumns:
-        """Return the expressions for rows of this schema."""
+        """Return the expressions for the record key and the empty partition path of rows with this schema."""
         return make_key_columns(schema, (), self.settings, key_of_all_fields(schema, self.settings))

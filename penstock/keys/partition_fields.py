@@ -1,4 +1,7 @@
-"""Fields of the partition path, as the option names them: a column or, for the custom generator, `column:TYPE`. Pure."""
+"""Parsing of the values of `hoodie.datasource.write.partitionpath.field`: `column`, or `column:TYPE` for the custom generator.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -13,5 +16,5 @@ def split_typed_field(field: str) -> tuple[str, str] | None:
 
 
 def partition_columns(fields: Iterable[str]) -> tuple[str, ...]:
-    """Return the columns that partition path fields name: the custom generator's `:TYPE` is cut off."""
+    """Return the column names of partition path fields, without the `:TYPE` of the custom key generator."""
     return tuple(field.split(":")[0] for field in fields)

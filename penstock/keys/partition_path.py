@@ -32,20 +32,20 @@ _URL_ENCODING = "hoodie.datasource.write.partitionpath.urlencode=true"
 
 
 def escape_path_value(text: str) -> str:
-    """Return the value as one folder name: Hive's special characters as `%XX`, an empty text as the default partition."""
+    """Return a partition value as a folder name: Hive's special characters become `%XX`, an empty text the default partition."""
     return text.translate(_ESCAPES) if text else DEFAULT_PARTITION
 
 
 def unescape_path_value(text: str) -> str:
-    """Turn every `%` with two hex digits back into its character; everything else is literal."""
+    """Replace every `%XX` with two hex digits by its character, and return the text. A `%` without two hex digits stays."""
     return _ESCAPE_SEQUENCE.sub(lambda match: chr(int(match.group(1), 16)), text)
 
 
 def check_partition_path(path: str) -> None:
-    """Check that a path names a folder below the table's base path; the empty path is the base path itself.
+    """Raise RecordKeyError unless a partition path is a folder below the table's base path, or empty: the base path itself.
 
     Raises:
-        RecordKeyError: a component is empty, `.`, `..`, too long, hidden like `.hoodie`, or has a control character, or
+        RecordKeyError: a folder name is empty, `.`, `..`, too long, hidden like `.hoodie`, or has a control character, or
             the first one has a colon.
     """
     if not path:
@@ -61,10 +61,10 @@ def check_partition_path(path: str) -> None:
 
 
 def partition_values(path: str, fields: Sequence[str], *, hive_style: bool, url_encoded: bool) -> dict[str, str | None] | None:
-    """Return partition field → its value in the path as a string, None for the default partition.
+    """Return the partition values in a path, field → text. The default partition has the value None.
 
-    A table with one partition field may have values with slashes that were not encoded: then the whole path is the value.
-    Otherwise the number of folders must be the number of fields, and with `hive_style` each must start with `<field>=`. The
+    If the table has one partition field, the whole path is its value, because values may hold slashes that were not encoded.
+    Otherwise the number of folders must be the number of fields. With `hive_style` each folder must start with `<field>=`. The
     result is None for a path that does not fit: its values are known only from the rows.
     """
     fragments = path.split(SEPARATOR) if path else []
@@ -87,6 +87,7 @@ _CHANGE = "change the value, or partition by another column"
 
 
 def _check_component(path: str, component: str) -> None:
+    """Raise RecordKeyError if one folder name of a partition path is not allowed."""
     if not component:
         raise _invalid_path(path, "it has an empty folder name", _ENCODE)
     if component in (".", ".."):
@@ -100,11 +101,13 @@ def _check_component(path: str, component: str) -> None:
 
 
 def _invalid_path(path: str, why: str, fix: str) -> RecordKeyError:
+    """Return the error about a partition path that is not allowed. A long path is cut in the message."""
     short = path if len(path) <= 120 else f"{path[:117]}..."
     return RecordKeyError(f"partition path {short!r} cannot be used: {why}. Fix: {fix}.")
 
 
 def _parse_value(fragment: str, *, url_encoded: bool) -> str | None:
+    """Return the partition value in a folder name, without `<field>=`; None for the default partition."""
     if fragment == DEFAULT_PARTITION:
         return None
     return unescape_path_value(fragment) if url_encoded else fragment

@@ -1,4 +1,4 @@
-"""Partition paths as Spark expressions: a folder for each field, with the default partition, escapes and hive style."""
+"""Partition paths as Spark expressions: one folder per field, with the default partition, escapes and hive style."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _ESCAPED_REGEX = r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]"
 def make_key_columns(
     schema: StructType, names: Sequence[str], settings: KeySettings, key: tuple[Column | None, str | None]
 ) -> KeyColumns:
-    """Return the columns of a record key and of a partition path that has one folder with the value of each field.
+    """Return the key columns for a record key and for a partition path with one folder per field, named by the field's value.
 
     Args:
         names: the partition path fields.
-        key: the expression of the record key, and its plain column.
+        key: the expression of the record key, and the name of its plain column or None.
     """
     record_key, plain_record_key = key
     return KeyColumns(
@@ -38,7 +38,10 @@ def make_key_columns(
 
 
 def path_of_fields(schema: StructType, names: Sequence[str], settings: KeySettings) -> Column:
-    """Return an expression for the partition path of these fields, one folder each; for the empty path if there are none."""
+    """Return the expression of a partition path with one folder per field, named by its value.
+
+    Without fields the path is empty.
+    """
     folders = []
     for name in names:
         field = find_field(schema, name, option=PARTITION_PATH_OPTION)
@@ -47,19 +50,31 @@ def path_of_fields(schema: StructType, names: Sequence[str], settings: KeySettin
 
 
 def join_folders(folders: Sequence[Column]) -> Column:
-    """Return an expression that joins folders to a partition path."""
+    """Return an expression that joins folders with slashes to a partition path."""
     return (folders[0] if len(folders) == 1 else F.concat_ws(SEPARATOR, *folders)).alias("partition_path")
 
 
 def make_folder(name: str, value: Column, settings: KeySettings) -> Column:
-    """Return one folder of a path: the default for null and empty values, then escapes, then `name=` in hive style."""
+    """Return the expression for one folder of a partition path.
+
+    Null and empty values become the default partition, other values are escaped if `url_encode` is set; `name=` is put in front
+    in hive style.
+
+    Args:
+        name: the partition path field.
+        value: the value as a string column.
+    """
     text = escape(value) if settings.url_encode else value
     text = F.when(value.isNull() | (value == ""), DEFAULT_PARTITION).otherwise(text)
     return F.concat(F.lit(f"{name}="), text) if settings.hive_style else text
 
 
 def find_plain_column(schema: StructType, names: Sequence[str], settings: KeySettings) -> str | None:
-    """Return the name of the string column that is the whole path unchanged, if there is one."""
+    """Return the name of the string column that already holds the whole partition path; None if the path has to be computed.
+
+    Args:
+        names: the partition path fields.
+    """
     if len(names) != 1 or settings.hive_style or settings.url_encode:
         return None
     field = find_field(schema, names[0], option=PARTITION_PATH_OPTION)
@@ -67,7 +82,10 @@ def find_plain_column(schema: StructType, names: Sequence[str], settings: KeySet
 
 
 def escape(text: Column) -> Column:
-    """Replace Hive's special characters by `%XX`. The usual text has none, and costs one regular expression."""
+    """Return an expression that replaces Hive's special characters by `%XX`.
+
+    Usual text has none of these characters, and costs only one match of a regular expression.
+    """
     control = [character for character in ESCAPED_CHARACTERS if not character.isprintable()]
     visible = [character for character in ESCAPED_CHARACTERS if character.isprintable()]
     visible.sort(key=lambda character: character != "%")  # the percent sign first, or it would replace those of other escapes
@@ -77,6 +95,7 @@ def escape(text: Column) -> Column:
 
 
 def _replace_each(text: Column, characters: Sequence[str]) -> Column:
+    """Return an expression that replaces each of these characters by `%XX`, one after another."""
     for character in characters:
         text = F.replace(text, F.lit(character), F.lit(f"%{ord(character):02X}"))
     return text

@@ -1,4 +1,4 @@
-"""Record keys as Spark expressions: the bare value of one field, or `field:value,...` of several."""
+"""Record keys as Spark expressions: the bare value of one field, or `field:value,field:value` of several."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ from penstock.keys.value_text import fail, text_of
 def key_of_all_fields(
     schema: StructType, settings: KeySettings, *, label_single: bool = False
 ) -> tuple[Column | None, str | None]:
-    """Return the key of all key fields, and its plain column if it has one; both None if keys are generated.
+    """Return the expression of the record key made of all key fields, and the name of its plain column.
+
+    The plain column is a string column that already holds the key; None if there is none. Both are None if the settings name no
+    key field: then the writer generates keys.
 
     Args:
-        label_single: write `field:value` for a single field too.
+        label_single: write `field:value` even if there is only one key field.
     """
     fields = settings.record_key_fields
     if not fields:
@@ -31,7 +34,10 @@ def key_of_all_fields(
 
 
 def bare_key(schema: StructType, name: str, settings: KeySettings) -> tuple[Column, str | None]:
-    """Return the key `value` of one field, and the name of the column if the column is that text already."""
+    """Return the expression of a record key that is the value of one field, and the name of its plain column.
+
+    The plain column is the field itself if it is a top-level string column, otherwise None.
+    """
     field = find_field(schema, name, option=RECORD_KEY_OPTION)
     text = text_of(field, settings, option=RECORD_KEY_OPTION)
     failure = fail(missing_key_message(name, "{}"), F.coalesce(text, F.lit("null")))
@@ -40,7 +46,10 @@ def bare_key(schema: StructType, name: str, settings: KeySettings) -> tuple[Colu
 
 
 def labelled_key(schema: StructType, names: Sequence[str], settings: KeySettings) -> Column:
-    """Return the key `f1:v1,f2:v2`, with placeholders for null and empty values. Raise if all values are null or empty."""
+    """Return the expression of a record key `f1:v1,f2:v2`, with `__null__` and `__empty__` for null and empty values.
+
+    The expression raises for a row in which all values are null or empty.
+    """
     parts = []
     has_value = F.lit(False)
     for name in names:

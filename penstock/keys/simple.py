@@ -18,27 +18,37 @@ from penstock.options.key_generators import SIMPLE
 
 @dataclass(frozen=True)
 class SimpleKeyGenerator:
-    """One record key field, one partition path field."""
+    """A key generator for one record key field and one partition path field."""
 
     settings: KeySettings
     java_class: ClassVar[str] = SIMPLE
 
     def make_columns(self, schema: StructType) -> KeyColumns:
-        """Return the expressions for rows of this schema."""
+        """Return the expressions for the record key and partition path of rows with this schema."""
         key = key_of_single_field(schema, self.settings)
         fields = (check_single_field(self.settings.partition_path_fields, "partition-path"),)
         return make_key_columns(schema, fields, self.settings, key)
 
 
 def key_of_single_field(schema: StructType, settings: KeySettings) -> tuple[Column | None, str | None]:
-    """Return the key of the single field, and its plain column if it has one; both None if keys are generated."""
+    """Return the expression of the record key for a generator that allows one key field, and the name of its plain column.
+
+    The plain column is a string column that already holds the key; None if there is none. Both are None if the settings name no
+    key field: then the writer generates keys.
+
+    Raises:
+        OptionError: the settings name several key fields.
+    """
     if not settings.record_key_fields:
         return None, None
     return bare_key(schema, check_single_field(settings.record_key_fields, "record-key"), settings)
 
 
 def check_single_field(fields: Sequence[str], role: str) -> str:
-    """Return the single field.
+    """Return the only field of `fields`.
+
+    Args:
+        role: `record-key` or `partition-path`, for the error message.
 
     Raises:
         OptionError: there are several fields, or none.

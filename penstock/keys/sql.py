@@ -1,4 +1,4 @@
-"""SqlKeyGenerator: what Hudi's SQL statements put around the table's own generator.
+"""SqlKeyGenerator: the wrapper that Hudi's SQL statements put around the table's own key generator.
 
 It changes one thing: a timestamp in the partition path is written as `yyyy-MM-dd HH:mm:ss`, in the session's zone and always
 escaped. Generators that print times themselves are left unchanged.
@@ -27,7 +27,7 @@ _SECONDS_TEXT = 19
 
 @dataclass(frozen=True)
 class SqlKeyGenerator:
-    """A generator around the table's own one, the origin."""
+    """A key generator around the table's own one, the origin. It only changes how timestamps are printed in partition paths."""
 
     settings: KeySettings
 
@@ -36,7 +36,7 @@ class SqlKeyGenerator:
 
     @cached_property
     def origin(self) -> KeyGenerator:
-        """The wrapped generator; without `hoodie.sql.origin.keygen.class` Hudi takes the complex one."""
+        """The wrapped generator: the one of `hoodie.sql.origin.keygen.class` if set, otherwise the complex one, as in Hudi."""
         java_class = COMPLEX
         if self.settings.sql_origin_class:
             java_class = find_generator_class(self.settings.sql_origin_class, option=SQL_ORIGIN_OPTION)
@@ -46,11 +46,11 @@ class SqlKeyGenerator:
 
     @property
     def java_class(self) -> str:
-        """The origin's class: tables never store the wrapper."""
+        """The Java class name of the origin: `hoodie.properties` never stores that of the wrapper."""
         return self.origin.java_class
 
     def make_columns(self, schema: StructType) -> KeyColumns:
-        """Return the expressions of the origin, with timestamps in the partition path written as SQL does."""
+        """Return the expressions of the origin, with timestamps in the partition path written as `yyyy-MM-dd HH:mm:ss`."""
         columns = self.origin.make_columns(schema)
         fields = [find_field(schema, name, option=PARTITION_PATH_OPTION) for name in columns.partition_path_fields]
         if self.origin.java_class not in (SIMPLE, COMPLEX) or not any(_is_timestamp(field) for field in fields):
@@ -64,6 +64,7 @@ def _is_timestamp(field: Field) -> bool:
 
 
 def _make_folder(field: Field, settings: KeySettings) -> Column:
+    """Return the expression for the folder of a partition path field. A timestamp is cut to whole seconds and escaped."""
     if not _is_timestamp(field):
         return make_folder(field.name, text_of(field, settings, option=PARTITION_PATH_OPTION), settings)
     text = F.substring(field.column.cast("string"), 1, _SECONDS_TEXT)

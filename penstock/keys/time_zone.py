@@ -1,4 +1,4 @@
-"""Time zone names of the options, as Hudi understands them, in a form that Spark understands in the same way. Pure.
+"""Parses the time zone names in options as Hudi does, and returns names that Spark understands in the same way. Pure.
 
 Hudi goes through Java's `TimeZone` and then Joda-Time. Both know regions (`Europe/Berlin`), three-letter names (of which Joda's
 meaning counts: `EST` is New York, with summer time) and `GMT+8:00`. Java silently takes any other name for GMT; Penstock raises
@@ -17,7 +17,7 @@ from penstock.errors import OptionError
 
 @dataclass(frozen=True)
 class Zone:
-    """A time zone: its name for Spark, and its offset when it never changes."""
+    """A time zone: its name for Spark, and its offset from UTC if that never changes, otherwise None."""
 
     name: str
     offset_ms: int | None = None
@@ -63,7 +63,10 @@ _OFFSET = re.compile(r"GMT([+-])(\d{1,2})(?::?(\d{2}))?")
 
 
 def parse_zone(text: str, *, option: str) -> Zone | None:
-    """Return the zone that an option names; None for a blank name, which means "no zone".
+    """Return the time zone with this name; None for a blank name, which means "no zone".
+
+    Args:
+        option: the option that holds the name, for error messages.
 
     Raises:
         OptionError: there is no such zone.
@@ -82,6 +85,7 @@ def parse_zone(text: str, *, option: str) -> Zone | None:
 
 
 def _make_fixed_zone(match: re.Match[str], *, text: str, option: str) -> Zone:
+    """Return the zone of an offset such as `GMT+8:00`. Raise OptionError if hours or minutes are out of range."""
     hours = int(match.group(2))
     minutes = int(match.group(3) or 0)
     if hours > 23 or minutes > 59:
@@ -93,6 +97,7 @@ def _make_fixed_zone(match: re.Match[str], *, text: str, option: str) -> Zone:
 
 
 def _is_region(name: str) -> bool:
+    """Whether there is a time zone region of this name, such as `Europe/Berlin`."""
     known = available_timezones()
     if not known:  # Python has no time zone database on this machine: let the JVM decide
         return re.fullmatch(r"[A-Za-z]+(/[A-Za-z0-9_+-]+)*", name) is not None
@@ -100,6 +105,7 @@ def _is_region(name: str) -> bool:
 
 
 def _unknown_zone(name: str, option: str) -> OptionError:
+    """Return the error about a time zone that does not exist, with the nearest names."""
     near = get_close_matches(name, [*available_timezones(), *_SHORT_NAMES], n=2)
     hint = f" Nearest: {', '.join(near)}." if near else ""
     return OptionError(

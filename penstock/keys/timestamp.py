@@ -1,4 +1,4 @@
-"""TimestampBasedKeyGenerator: the partition path is a moment in time, printed by a pattern; the key is one field.
+"""TimestampBasedKeyGenerator: the partition path is a time, printed by a date pattern. The record key is one field.
 
 If no option names an output zone, numbers and timestamps are printed in the session's zone; Hudi takes that of the JVM. A null
 value goes to the partition of one unit after 1970 (one second, one millisecond, ...), not to the default partition.
@@ -60,7 +60,7 @@ _MS_PER_UNIT = {
 
 
 class InputType(str, Enum):
-    """Values of `timestamp.type`."""
+    """The values of `hoodie.keygen.timebased.timestamp.type`: what the partition column holds."""
 
     UNIX_TIMESTAMP = "UNIX_TIMESTAMP"
     EPOCHMILLISECONDS = "EPOCHMILLISECONDS"
@@ -71,13 +71,13 @@ class InputType(str, Enum):
 
     @property
     def reads_text(self) -> bool:
-        """Whether values are text that has to be parsed."""
+        """Whether the partition column holds date strings that have to be parsed, not numbers."""
         return self in (InputType.DATE_STRING, InputType.MIXED)
 
 
 @dataclass(frozen=True)
 class TimeFormat:
-    """How a value becomes the text of a moment: the `hoodie.keygen.timebased.*` options, checked."""
+    """The parsed and checked `hoodie.keygen.timebased.*` options: how a partition value is read and how its time is printed."""
 
     input_type: InputType
     #: The unit of numbers; None if text is read.
@@ -93,13 +93,13 @@ class TimeFormat:
 
 @dataclass(frozen=True)
 class TimestampBasedKeyGenerator:
-    """One record key field; the partition path is a moment in time."""
+    """A key generator for one record key field and one partition path field, whose time is printed by a date pattern."""
 
     settings: KeySettings
     java_class: ClassVar[str] = TIMESTAMP
 
     def make_columns(self, schema: StructType) -> KeyColumns:
-        """Return the expressions for rows of this schema."""
+        """Return the expressions for the record key and partition path of rows with this schema."""
         key, plain_key = key_of_single_field(schema, self.settings)
         name = check_single_field(self.settings.partition_path_fields, "partition-path")
         return KeyColumns(
@@ -113,14 +113,23 @@ class TimestampBasedKeyGenerator:
 
 
 def make_time_folder(schema: StructType, name: str, settings: KeySettings) -> Column:
-    """Return an expression for the folder of a time-based field: several folders if the output pattern has unescaped slashes."""
+    """Return the expression for the folder of a time-based partition path field.
+
+    The result is several folders if the output pattern has slashes that are not escaped.
+
+    Args:
+        name: the partition path field.
+    """
     field = find_field(schema, name, option=PARTITION_PATH_OPTION)
     text = _print_field(field, parse_time_format(settings.timebased), settings)
     return F.concat(F.lit(f"{name}="), text) if settings.hive_style else text
 
 
 def parse_time_format(options: Mapping[str, str]) -> TimeFormat:
-    """Parse and check the options of the time-based generator.
+    """Parse and check the options of the time-based key generator.
+
+    Args:
+        options: the `hoodie.keygen.timebased.*` options without that prefix.
 
     Raises:
         OptionError: an option is missing or has a wrong value.
@@ -147,6 +156,7 @@ def parse_time_format(options: Mapping[str, str]) -> TimeFormat:
 
 
 def _require(options: Mapping[str, str], key: str) -> str:
+    """Return the value of an option. Raise OptionError if it is missing or blank."""
     value = options.get(key, "")
     if not value.strip():
         raise OptionError(f"{TIMEBASED_PREFIX}{key} is missing: the time-based key generator needs it.")
@@ -154,12 +164,14 @@ def _require(options: Mapping[str, str], key: str) -> str:
 
 
 def _check_choice(key: str, value: str, allowed: list[str]) -> str:
+    """Return the value of the option `key` in upper case. Raise OptionError if it is not one of `allowed`."""
     if value.strip().upper() not in allowed:
         raise OptionError(f"{TIMEBASED_PREFIX}{key}={value}: use one of {', '.join(allowed)}.")
     return value.strip().upper()
 
 
 def _find_unit(kind: InputType, options: Mapping[str, str]) -> str | None:
+    """Return the unit of the numbers in the partition column, such as SECONDS; None if the column holds date strings."""
     if kind.reads_text:
         return None
     if kind is InputType.SCALAR:
@@ -173,6 +185,7 @@ def _find_unit(kind: InputType, options: Mapping[str, str]) -> str | None:
 
 
 def _parse_input_patterns(options: Mapping[str, str]) -> list[str]:
+    """Return the date patterns of `input.dateformat`, split at the delimiter. Raise OptionError if there is none."""
     text = _require(options, "input.dateformat")
     key = "input.dateformat.list.delimiter.regex"
     delimiter = options.get(key) or ","
@@ -184,7 +197,7 @@ def _parse_input_patterns(options: Mapping[str, str]) -> list[str]:
 
 
 def _parse_zones(options: Mapping[str, str]) -> tuple[Zone | None, Zone | None]:
-    """Return the zones of the input and of the output; None for one that no option names."""
+    """Return the time zones of the input and of the output. None for a zone that no option names."""
     if "timezone" in options:
         both = parse_zone(options["timezone"], option=f"{TIMEBASED_PREFIX}timezone")
         return both, both
@@ -194,6 +207,7 @@ def _parse_zones(options: Mapping[str, str]) -> tuple[Zone | None, Zone | None]:
 
 
 def _check_parser(options: Mapping[str, str]) -> None:
+    """Raise Unsupported if the options name a date parser class that is not Hudi's own."""
     parser = options.get("datetime.parser.class", "")
     if parser and parser.rpartition(".")[2] not in _PARSERS:
         raise Unsupported(f"hoodie.keygen.datetime.parser.class={parser}: Java classes cannot run here. Leave it out.")
@@ -203,7 +217,7 @@ def _check_parser(options: Mapping[str, str]) -> None:
 
 
 def _print_field(field: Field, form: TimeFormat, settings: KeySettings) -> Column:
-    """Return an expression that prints the field's moment by the output pattern, escaped if partition paths are.
+    """Return an expression that prints the time in a field by the output pattern, escaped if `url_encode` is set.
 
     Raises:
         OptionError: the column's type does not fit `timestamp.type`.
@@ -223,6 +237,10 @@ def _print_field(field: Field, form: TimeFormat, settings: KeySettings) -> Colum
 
 
 def _print_text_field(text: Column, form: TimeFormat, *, escape: bool) -> Column:
+    """Return an expression that parses a date string and prints its time by the output pattern.
+
+    A null is printed as the time one millisecond after 1970. A date string that no input pattern fits raises an error.
+    """
     one_ms = moment_in(form.input_zone or form.output_zone or UTC, F.lit(1).cast("long"))
     # Rows that were read from a table may hold the default partition's name for null.
     value = F.coalesce(F.nullif(text, F.lit(DEFAULT_PARTITION)), print_moment(one_ms, form.first_pattern))
@@ -236,7 +254,13 @@ def _print_text_field(text: Column, form: TimeFormat, *, escape: bool) -> Column
 
 
 def _millis_of_number(field: Field, form: TimeFormat) -> Column:
-    """Return milliseconds since 1970, rounded toward zero like Java's TimeUnit. A null value becomes one unit after 1970."""
+    """Return an expression for the field's number as milliseconds since 1970, rounded toward zero like Java's TimeUnit.
+
+    A null value becomes one unit after 1970. A number beyond any date raises an error when Spark evaluates the row.
+
+    Raises:
+        OptionError: `timestamp.type` says that the column holds date strings.
+    """
     if form.unit is None:
         raise OptionError(
             f"{TIMEBASED_PREFIX}timestamp.scalar.time.unit is not specified but the column {field.name!r} holds "
@@ -257,7 +281,7 @@ def _millis_of_number(field: Field, form: TimeFormat) -> Column:
 
 
 def _number(field: Field, form: TimeFormat) -> Column:
-    """Return the field as a long: a number unchanged, a date in days, a timestamp in microseconds."""
+    """Return an expression for the field as a long: a number unchanged, a date as days, a timestamp as microseconds."""
     column = field.column
     if isinstance(field.type, _INTEGER_TYPES):
         return column.cast("long")
@@ -279,6 +303,7 @@ def _number(field: Field, form: TimeFormat) -> Column:
 
 
 def _out_of_range(form: TimeFormat) -> str:
+    """Return the message about a number beyond any date, with `{}` in place of the number."""
     return (
         f"Unable to parse input partition field: {{}} {form.unit} are beyond any date. "
         f"Fix: {TIMEBASED_PREFIX}timestamp.type (with SCALAR: timestamp.scalar.time.unit) must be the column's unit."

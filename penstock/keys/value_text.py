@@ -1,6 +1,6 @@
-"""Values as text, as Spark expressions; and expressions that raise.
+"""Spark expressions that print values as strings, for record keys and partition paths; and expressions that raise errors.
 
-Every text is the one that Hudi's Avro path writes, whatever the operation, so that a table has one form only:
+Every string is the one that Hudi's Avro path writes, whatever the operation, so that a table has one form only:
 
 - numbers and booleans as Java prints them (`7`, `1.5`, `1.0E10`, `true`), decimals with their scale (`12.30`; below 0.000001 Java
   changes to `1E-10`), dates as `2024-02-29`;
@@ -68,13 +68,22 @@ def text_of(field: Field, settings: KeySettings, *, option: str) -> Column:
 
 
 def timestamp_text(column: Column) -> Column:
-    """Return `2016-12-29 09:54:00.0`: the fraction without its trailing zeros, but with one digit at least."""
+    """Return an expression that prints a timestamp as `2016-12-29 09:54:00.0`.
+
+    The fraction has at least one digit, and no more zeros.
+    """
     text = column.cast("string")
     return F.when(F.instr(text, ".") > 0, text).otherwise(F.concat(text, F.lit(".0")))
 
 
 def micros_of(column: Column, type_: DataType) -> Column:
-    """Return microseconds since 1970. A timestamp without a zone counts as one in UTC, whatever the session's zone is."""
+    """Return an expression for a timestamp as microseconds since 1970.
+
+    A timestamp without a zone counts as UTC, whatever the session's zone is.
+
+    Args:
+        type_: the type of the column, TimestampType or TimestampNTZType.
+    """
     if isinstance(type_, TimestampType):
         return F.unix_micros(column)
     days = F.unix_date(column.cast("date")).cast("long")
@@ -84,7 +93,11 @@ def micros_of(column: Column, type_: DataType) -> Column:
 
 
 def unsupported_type(field: Field, option: str) -> SchemaError:
-    """Return the error about a column whose type cannot be part of a key."""
+    """Return the error about a column whose type cannot be part of a key.
+
+    Args:
+        option: the option that names the column.
+    """
     return SchemaError(
         f"{option}={field.name}: a column of type {field.type.simpleString()} cannot be part of a key. "
         f"Fix: add a column with its text, for example with hex() or cast(... as string), and name that one."
@@ -92,7 +105,11 @@ def unsupported_type(field: Field, option: str) -> SchemaError:
 
 
 def fail(message: str, value: Column | None = None) -> Column:
-    """Return an expression that raises the message, with the row's value in place of `{}`."""
+    """Return an expression that raises an error with this message when Spark evaluates it for a row.
+
+    Args:
+        value: a string column whose value replaces `{}` in the message; None: the message is raised unchanged.
+    """
     opening, closing = marked_ends()
     if value is None:
         return F.raise_error(F.lit(opening + message + closing))

@@ -1,4 +1,4 @@
-"""`penstock.aggregate`: named columns are aggregated over all rows of a key."""
+"""`penstock.aggregate`: a payload that aggregates named columns over all rows of a key, for example sums them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AGGREGATES = ("sum", "max", "min", "first", "last", "collect")
 
 @dataclass(frozen=True)
 class Aggregate(JoiningMerger):
-    """Named columns are aggregated over all rows of a key; the other columns are those of the newest row.
+    """A merger that aggregates named columns over all rows of a key. The other columns are those of the newest row.
 
     `sum`, `max`, `min`, `first` and `last` skip nulls; `collect` concatenates lists.
     """
@@ -32,7 +32,11 @@ class Aggregate(JoiningMerger):
 
     @classmethod
     def from_settings(cls, settings: PayloadSettings) -> Merger:
-        """Return the merger for `penstock.payload.aggregate`. Raise OptionError if that is missing or not a list of pairs."""
+        """Return the merger for the option `penstock.payload.aggregate`.
+
+        Raises:
+            OptionError: the option is missing, or is not a list of pairs.
+        """
         columns = []
         for part in settings.own.get("aggregate", "").split(","):
             if part.strip():
@@ -65,7 +69,14 @@ class Aggregate(JoiningMerger):
 
 
 def _aggregate(name: str | None, field: pa.Field, earlier: pa.ChunkedArray, later: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
-    """Aggregate two columns row by row; return the later values if `name` is None: the column has no aggregate."""
+    """Return the aggregate of two columns, row by row.
+
+    Args:
+        name: the aggregate, such as `sum`; None: the column has no aggregate, and the later values are returned.
+        field: the column.
+        earlier: the values of the older row of each pair.
+        later: the values of the newer row of each pair.
+    """
     try:
         if name == "sum":
             return fill_nulls(_sum(earlier, later), fill_nulls(earlier, later))
@@ -83,7 +94,7 @@ def _aggregate(name: str | None, field: pa.Field, earlier: pa.ChunkedArray, late
 
 
 def _sum(earlier: pa.ChunkedArray, later: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the sums, in the type of the column; null where either value is null."""
+    """Return the sum of the two values of each row, in the type of the column; null where either value is null."""
     kind = earlier.type
     if pa.types.is_decimal128(kind):
         # Arrow's sum of two decimals has one digit more, which 128 bits may not hold.
@@ -94,7 +105,13 @@ def _sum(earlier: pa.ChunkedArray, later: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _extreme(name: str, earlier: pa.ChunkedArray, later: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
-    """Return the greater (`max`) or the lesser (`min`) value of each row, skipping nulls, for any type that has an order."""
+    """Return the greater (`max`) or the lesser (`min`) of the two values of each row.
+
+    A null is skipped. Works for any ordered type.
+
+    Args:
+        name: `max` or `min`.
+    """
     if pa.types.is_floating(earlier.type):
         return (pc.max_element_wise if name == "max" else pc.min_element_wise)(earlier, later)
     # Arrow's own max_element_wise and min_element_wise lack booleans and zoned times, so compare and choose.

@@ -57,7 +57,11 @@ class DebeziumMySql(Merger):
         return _has_operation(new, DEBEZIUM_OPERATION, "d", "MySqlDebeziumAvroPayload") | delete_flags(new)
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return the deletes. Raise SchemaError if a row has no position: a reader of the log could not order it."""
+        """Return a mask over the incoming rows, true where a log gets a delete entry instead of a row: for every delete.
+
+        Raises:
+            SchemaError: a row has no binary log position, so a reader of the log could not order it.
+        """
         _parse_binlog_positions(_check_positions(new, MYSQL_POSITION, "MySqlDebeziumAvroPayload"))
         return self.is_delete(new)
 
@@ -87,7 +91,11 @@ class DebeziumPostgres(Merger):
         return _has_operation(new, DEBEZIUM_OPERATION, "d", "PostgresDebeziumAvroPayload") | delete_flags(new)
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return the deletes. Raise SchemaError if a row has no position: a reader of the log could not order it."""
+        """Return a mask over the incoming rows, true where a log gets a delete entry instead of a row: for every delete.
+
+        Raises:
+            SchemaError: a row has no log position, so a reader of the log could not order it.
+        """
         _check_positions(new, POSTGRES_POSITION, "PostgresDebeziumAvroPayload")
         return self.is_delete(new)
 
@@ -105,6 +113,10 @@ class DebeziumPostgres(Merger):
 def _has_operation(rows: pa.Table, column: str, letter: str, payload: str) -> Flags:
     """Return a mask over the rows, true where the operation column holds `letter` in upper or lower case.
 
+    Args:
+        column: the name of the operation column.
+        payload: the name of the Hudi payload, for the error message.
+
     Raises:
         SchemaError: the rows have no operation column.
     """
@@ -117,7 +129,14 @@ def _has_operation(rows: pa.Table, column: str, letter: str, payload: str) -> Fl
 
 
 def _check_positions(rows: pa.Table, column: str, payload: str) -> pa.ChunkedArray:
-    """Return the incoming rows' positions in the database's log. Raise SchemaError if a row has none."""
+    """Return the column that holds each incoming row's position in the database's log.
+
+    Args:
+        payload: the name of the Hudi payload, for the error message.
+
+    Raises:
+        SchemaError: the column is missing, or a row has no position.
+    """
     if column not in rows.column_names or rows[column].null_count:
         raise SchemaError(
             f"{column} cannot be null in insert record: {payload} compares it to tell which row is newer; fill the column, or "
@@ -127,7 +146,11 @@ def _check_positions(rows: pa.Table, column: str, payload: str) -> pa.ChunkedArr
 
 
 def _parse_binlog_positions(positions: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return file numbers and offsets of positions such as `000003.1540`; 0 and 0 for null."""
+    """Split MySQL binary log positions such as `000003.1540` into file numbers (3) and offsets (1540); both are 0 for a null.
+
+    Raises:
+        SchemaError: a position has another form.
+    """
     parts = pc.extract_regex(positions.cast(pa.string()), r"^(?P<file>[0-9]{1,18})\.(?P<offset>[0-9]{1,18})$")
     is_wrong = pc.and_(pc.is_valid(positions), pc.is_null(parts))
     if pc.any(is_wrong, min_count=0).as_py():
@@ -140,12 +163,13 @@ def _parse_binlog_positions(positions: pa.ChunkedArray) -> tuple[npt.NDArray[np.
 
 
 def _parse_numbers(parts: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
+    """Return a field of a struct column of digit strings as integers; 0 for a null."""
     numbers = pc.cast(pc.struct_field(parts, name), pa.int64())
     return np.asarray(pc.fill_null(numbers, 0), dtype=np.int64)
 
 
 def _is_unavailable(values: pa.ChunkedArray) -> Flags:
-    """Return a mask over the values, true where it is Debezium's placeholder for a value that was not sent."""
+    """Return a mask over the values, true for Debezium's placeholder for a value that the database did not send."""
     kind = values.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         placeholder = pa.scalar(UNAVAILABLE, kind)

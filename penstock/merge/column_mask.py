@@ -32,7 +32,10 @@ MASK = "_changed_columns"
 
 @dataclass(frozen=True)
 class MaskedUpdate(OrderedMerger):
-    """The columns that a row supplies replace the stored ones. A row that is older than the stored one changes nothing."""
+    """A merger of rows that supply only some columns: these replace the stored values, and the other columns keep theirs.
+
+    An incoming row with a lower ordering value than the stored row changes nothing.
+    """
 
     ordering: str | None
     mask: str = MASK
@@ -43,7 +46,7 @@ class MaskedUpdate(OrderedMerger):
 
     @classmethod
     def from_settings(cls, settings: PayloadSettings) -> Merger:
-        """Return the merger for the table's ordering column and `penstock.payload.mask.column`."""
+        """Return the merger for the table's ordering column and the option `penstock.payload.mask.column`."""
         return cls(settings.ordering, settings.own.get("mask.column", MASK))
 
     @property
@@ -63,10 +66,10 @@ class MaskedUpdate(OrderedMerger):
         return deletes
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return a mask that is false for all rows: a log holds deletes as rows, not as delete entries.
+        """Return false for all rows: a log holds deletes as rows, not as delete entries.
 
         Raises:
-            SchemaError: a row names an unknown column or operation.
+            SchemaError: a row's mask names an unknown column, or its operation is unknown.
         """
         self.is_delete(new)
         self._find_supplied(new)
@@ -85,7 +88,7 @@ class MaskedUpdate(OrderedMerger):
         return self.to_stored(pa.table(columns, schema=new.schema))
 
     def to_stored(self, new: pa.Table) -> pa.Table:
-        """Return the rows with a null in the mask column, because stored rows have all columns."""
+        """Return the rows with null in the mask column, as they are written to base files: a stored row supplies all columns."""
         new = drop_marks(new)
         if self.mask not in new.column_names:
             return new
@@ -108,11 +111,11 @@ class MaskedUpdate(OrderedMerger):
         return Folded(self._take_last_supplied(left, supplied, is_whole))
 
     def _take_last_supplied(self, runs: Runs, supplied: Flags, is_whole: Flags) -> pa.Table:
-        """Return one row per run: the last supplied value of each column, and a mask of the columns that any row supplied.
+        """Return one row per run: in each column the last supplied value, in the mask column all columns that any row supplied.
 
         Args:
             supplied: true where a row (first axis) supplies a column (second axis).
-            is_whole: a mask over the runs, true where the run's row gets a null mask because it supplies all columns.
+            is_whole: one flag per run, true where the run's row gets a null mask because it supplies all columns.
         """
         names = runs.rows.column_names
         positions = np.arange(runs.rows.num_rows)
@@ -131,7 +134,7 @@ class MaskedUpdate(OrderedMerger):
         return pa.table(columns, schema=runs.rows.schema)
 
     def _is_always_supplied(self, rows: pa.Table) -> Flags:
-        """Return a mask over the columns, true for those that every row supplies, whether its mask names them or not."""
+        """Return one flag per column, true where every row supplies the column, whether the row's mask names it or not."""
         always = {self.mask, DELETE_FLAG, OPERATION_COLUMN, *META_COLUMNS}
         if self.operation:
             always.add(self.operation)
@@ -140,15 +143,15 @@ class MaskedUpdate(OrderedMerger):
         return np.array([name in always for name in rows.column_names], np.bool_)
 
     def _is_whole(self, rows: pa.Table) -> Flags:
-        """Return a mask over the rows, true where the row supplies all columns, because its mask is null."""
+        """Return one flag per row, true where the row supplies all columns, because its mask column is null."""
         if self.mask not in rows.column_names:
             return np.ones(rows.num_rows, np.bool_)
         return np.asarray(pc.is_null(rows[self.mask]), dtype=np.bool_)
 
     def _find_supplied(self, rows: pa.Table) -> Flags:
-        """Return a two-dimensional mask, true where a row (first axis) supplies a column (second axis).
+        """Return a two-dimensional array of flags, true where a row (first axis) supplies a column (second axis).
 
-        A row with a null mask is true only for the columns that every row supplies; callers combine this with `_is_whole`.
+        For a row with a null mask only the columns that every row supplies are true; callers combine this with `_is_whole`.
 
         Raises:
             SchemaError: a row's mask names a column that the rows do not have.

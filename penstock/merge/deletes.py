@@ -1,4 +1,4 @@
-"""Finds the incoming rows that are deletes: by `_hoodie_is_deleted`, by a delete marker column, or by an operation column."""
+"""Kernels that find the deletes among incoming rows: by `_hoodie_is_deleted`, a delete marker column, or an operation column."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ DELETE_FLAG = "_hoodie_is_deleted"
 
 @dataclass(frozen=True)
 class DeleteMarker:
-    """A row whose `column` has the text `value` is a delete. In a table with a delete marker, `_hoodie_is_deleted` is ignored."""
+    """A column and a value that mark deletes: a row with the text `value` in `column` is a delete.
+
+    In a table with a delete marker, `_hoodie_is_deleted` is ignored.
+    """
 
     column: str
     value: str
 
     def marks(self, rows: pa.Table) -> Flags:
-        """Return a mask over the rows, true where the row is a delete; all false if the rows do not have the column."""
+        """Return a mask over the rows, true where `column` has the text `value`; all false if the rows lack the column."""
         if self.column not in rows.column_names:
             return np.zeros(rows.num_rows, np.bool_)
         return has_text(rows[self.column], self.value)
@@ -38,9 +41,12 @@ def delete_flags(rows: pa.Table) -> Flags:
 
 
 def has_text(values: pa.ChunkedArray, text: str, *, any_case: bool = False) -> Flags:
-    """Return a mask over the values, true where the value printed as Java prints it equals `text`.
+    """Return a mask over the values, true where the value, printed as Java prints it, equals `text`.
 
-    Java prints floating-point numbers with a point, so `1` never matches one, and `1.0` matches.
+    Java prints floating-point numbers with a point: the number 1.0 equals the text `1.0`, but not `1`.
+
+    Args:
+        any_case: ignore upper and lower case.
     """
     if pa.types.is_floating(values.type):
         number = _parse_fraction(text)
@@ -51,7 +57,10 @@ def has_text(values: pa.ChunkedArray, text: str, *, any_case: bool = False) -> F
 
 
 def _parse_fraction(text: str) -> float | None:
-    """Parse a number with a decimal point; return None for other text. Java prints 1 as `1.0`, so `1` is None."""
+    """Parse a number with a decimal point, as Java prints floating-point numbers.
+
+    Return None for any other text, also for `1`.
+    """
     try:
         return float(text) if "." in text else None
     except ValueError:
@@ -59,7 +68,12 @@ def _parse_fraction(text: str) -> float | None:
 
 
 def check_operations(values: pa.ChunkedArray, column: str, known: Sequence[str]) -> None:
-    """Raise SchemaError if a column of operations holds a value that is neither known nor null."""
+    """Raise SchemaError if an operation column holds a value that is neither null nor one of the known operations.
+
+    Args:
+        column: the name of the column, for the error message.
+        known: the operations, such as `I`, `U` and `D`.
+    """
     is_valid = pc.or_(pc.is_null(values), pc.is_in(values, value_set=pa.array(known, values.type)))
     if not pc.all(is_valid, min_count=0).as_py():
         unknown = pc.unique(values.filter(pc.invert(is_valid))).to_pylist()[:3]

@@ -1,4 +1,4 @@
-"""`penstock.first_row`: the first row of a key stays until it is deleted."""
+"""`penstock.first_row`: a payload that keeps the first row of a key until the key is deleted."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from penstock.merge.row_choice import Choice, Choices
 
 @dataclass(frozen=True)
 class FirstRow(OrderedMerger):
-    """The first row of a key stays until it is deleted."""
+    """A merger that keeps the first row of a key, until the key is deleted. Later rows of the key are ignored."""
 
     ordering: str | None = None
 
     @classmethod
     def from_settings(cls, settings: PayloadSettings) -> Merger:
-        """Return the merger for the table's ordering column."""
+        """Return the merger for the table's ordering column, which orders the rows of a batch and dates deletes."""
         return cls(settings.ordering)
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
@@ -39,7 +39,7 @@ class FirstRow(OrderedMerger):
 
 
 def _fold_by_arrival(runs: Runs) -> Folded:
-    """Fold each run of log rows to the first row after its last delete, or to that delete if no row follows it.
+    """Return one row per run of log rows of one key: the first row after the last delete, or that delete if no row follows it.
 
     A delete with a lower ordering value than the current row is ignored. The loop takes one step per place in a run, over all
     runs at once.

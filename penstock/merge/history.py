@@ -1,4 +1,4 @@
-"""`penstock.keep_history`: each key keeps its newest row, whose list column holds the earlier versions."""
+"""`penstock.keep_history`: a payload that keeps the newest row of each key, and its earlier versions in a list column."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from penstock.merge.payload_settings import PayloadSettings
 
 @dataclass(frozen=True)
 class KeepHistory(JoiningMerger):
-    """Keeps the newest row of each key; its list column holds the earlier versions as structs, oldest first.
+    """A merger that keeps the newest row of each key, with the earlier versions of the row in a list column, oldest first.
 
-    The struct's fields choose which columns of an earlier version are kept, by name. If the ordering column is one of them,
-    a version that arrives late is sorted into its place.
+    A version is a struct in that list. The struct's fields choose which columns of an earlier version are kept, by name. If the
+    ordering column is one of them, a version that arrives late is sorted into its place.
     """
 
     column: str
@@ -33,7 +33,11 @@ class KeepHistory(JoiningMerger):
 
     @classmethod
     def from_settings(cls, settings: PayloadSettings) -> Merger:
-        """Return the merger for `penstock.payload.history.column` and `.limit`. Raise OptionError if the limit is wrong."""
+        """Return the merger for the options `penstock.payload.history.column` and `penstock.payload.history.limit`.
+
+        Raises:
+            OptionError: the limit is not a number from 1 on.
+        """
         limit = settings.own.get("history.limit")
         if limit is not None and (not limit.isdigit() or int(limit) < 1):
             raise OptionError(f"penstock.payload.history.limit={limit!r} has to be a number from 1 on; leave it out to keep all")
@@ -57,6 +61,7 @@ class KeepHistory(JoiningMerger):
         return winner.set_column(new.schema.get_field_index(self.column), new.schema.field(self.column), versions)
 
     def _find_list_type(self, schema: pa.Schema) -> pa.ListType:
+        """Return the type of the history column. Raise SchemaError if the column is missing or is not a list of structs."""
         kind = schema.field(self.column).type if self.column in schema.names else None
         if kind is None or not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
             raise SchemaError(
@@ -65,7 +70,11 @@ class KeepHistory(JoiningMerger):
         return kind
 
     def _make_ranking(self, kind: pa.ListType) -> Callable[[pa.Array], Positions] | None:
-        """Return a function that ranks versions by ordering value; None if the structs do not have the ordering column."""
+        """Return a function that ranks versions by ordering value; None if a version does not have the ordering column.
+
+        Args:
+            kind: the type of the history column, a list of structs.
+        """
         ordering = self.ordering
         names = [field.name for field in kind.value_type]
         if ordering is None or ordering.split(".")[0] not in names:
@@ -79,7 +88,11 @@ class KeepHistory(JoiningMerger):
 
 
 def _wrap_in_lists(rows: pa.Table, kind: pa.ListType) -> pa.ChunkedArray:
-    """Return each row as a list of one struct."""
+    """Return a column with one list per row, which holds that row as its only struct.
+
+    Args:
+        kind: the type of the history column; its struct says which columns to take.
+    """
     fields = list(kind.value_type)
     structs = pa.StructArray.from_arrays([to_array(cast_column(rows, field)) for field in fields], fields=fields)
     lists = pa.ListArray.from_arrays(pa.array(np.arange(rows.num_rows + 1, dtype=np.int32)), structs)

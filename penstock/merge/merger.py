@@ -24,7 +24,7 @@ from penstock.merge.row_choice import Choice, Choices
 
 
 class Merger:
-    """Decides how rows of one key become one row. By default the incoming row replaces the stored row, or deletes it.
+    """Decides how rows of one key become one row. By default the incoming row replaces the stored row, or deletes the key.
 
     A merger that chooses one of two rows overrides `resolve` and names the columns that it compares in `needs`. A merger that
     builds a row out of both returns `Choice.BUILD` for some pairs and overrides `build`. A merger that must build the row before
@@ -33,7 +33,7 @@ class Merger:
 
     @classmethod
     def from_settings(cls, settings: PayloadSettings) -> Merger:
-        """Return the merger for the settings of a payload. By default they are ignored.
+        """Return a merger of this class for the settings of a table's payload. The default ignores the settings.
 
         Raises:
             OptionError: a setting is wrong.
@@ -44,7 +44,7 @@ class Merger:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Columns that `resolve` compares, in stored and incoming rows; fields of structs as `a.b`.
+        """Names of the columns that `resolve` compares, in stored and incoming rows; fields of structs as `a.b`.
 
         The stored rows that `resolve` receives have only these columns.
         """
@@ -52,7 +52,7 @@ class Merger:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Further columns of incoming rows that the merger reads to decide, besides `needs` and `_hoodie_is_deleted`."""
+        """Names of further columns that the merger reads in incoming rows to decide, besides `needs` and `_hoodie_is_deleted`."""
         return ()
 
     # How callers have to treat the merger.
@@ -69,15 +69,18 @@ class Merger:
 
     @property
     def builds(self) -> bool:
-        """Whether rows are built out of a stored and an incoming one, so that whole stored rows have to be read."""
+        """Whether the merger builds rows out of a stored and an incoming row.
+
+        Callers then read the stored rows with all columns.
+        """
         return type(self).build is not Merger.build
 
     @property
     def is_user_function(self) -> bool:
-        """Whether a function that the user registered decides.
+        """Whether a function that the user registered merges the rows.
 
-        The function may drop a row that is not a delete, and it may change rows of new keys: `insert` must be called only once
-        for each of these rows.
+        The function may drop a row that is not a delete, and may change rows of new keys. So callers must call `insert` only
+        once for each row of a new key.
         """
         return False
 
@@ -91,7 +94,10 @@ class Merger:
 
     @property
     def logs_deletes_as_rows(self) -> bool:
-        """Whether a log holds deletes as rows, about which the merger decides when the log is read, instead of delete entries."""
+        """Whether deletes are written to a log as rows instead of delete entries.
+
+        The merger decides about them when the log is read.
+        """
         return False
 
     # What the merger decides.
@@ -123,14 +129,16 @@ class Merger:
         raise NotImplementedError(f"{type(self).__name__} builds no rows")
 
     def to_stored(self, new: pa.Table) -> pa.Table:
-        """Return incoming rows in the form to write, for rows of new keys and rows that replace a stored row. None is a delete.
+        """Return incoming rows in the form in which they are written.
+
+        The rows have new keys or replace a stored row; none is a delete.
 
         By default only the mark columns, which writers add for mergers, are dropped.
         """
         return drop_marks(new)
 
     def merge(self, old: pa.Table, at: Positions, new: pa.Table) -> MergedPairs:
-        """Decide about pairs of rows: row i of `new` and the row of `old` at position `at[i]`.
+        """Choose the result of each (stored, incoming) pair: the row of `old` at position `at[i]`, and row i of `new`.
 
         Args:
             old: stored rows with all columns; some of them may be in no pair.
@@ -149,7 +157,7 @@ class Merger:
         return kept, self.to_stored(new if kept.all() else new.filter(pa.array(kept)))
 
     def fold(self, runs: Runs) -> Folded:
-        """Combine the rows of each run, which have one key, to one row with the same columns.
+        """Combine the rows of each run, which have the same key, to one row with the same columns.
 
         The default picks the row with the greatest ordering value, the last one among equals.
         """
@@ -159,7 +167,7 @@ class Merger:
 
 @dataclass(frozen=True)
 class MergedPairs:
-    """Pairs of a stored and an incoming row, and the merger's choice for each."""
+    """The result of `Merger.merge`: pairs of a stored and an incoming row, and the merger's choice for each pair."""
 
     choices: Choices
     _merger: Merger
@@ -170,7 +178,7 @@ class MergedPairs:
     _built: pa.Table | None = None
 
     def rows(self, choices: Choices) -> pa.Table:
-        """Return the new version of each row whose choice is TAKE_NEW or BUILD, in the order of the pairs.
+        """Return the merged row of each pair whose choice is TAKE_NEW or BUILD, in the order of the pairs.
 
         Args:
             choices: the choices of this merge. To leave rows out, a caller may set their choices to KEEP_OLD.
@@ -191,4 +199,5 @@ class MergedPairs:
 
 
 def _where(rows: pa.Table, flags: Flags) -> pa.Table:
+    """Return the rows where the mask is true; the table itself, without a copy, if it is true everywhere."""
     return rows if flags.all() else rows.filter(pa.array(flags))

@@ -23,7 +23,7 @@ _OPERATIONS = ("I", "-U", "U", "D")
 
 @dataclass(frozen=True)
 class WithOperation(Merger):
-    """Wraps a merger: a row whose `_hoodie_operation` is `D` is a delete too.
+    """A merger around another merger: a row whose `_hoodie_operation` is `D` is a delete too.
 
     Penstock's own mergers receive these rows as deletes before they decide. Hudi's payloads receive them as plain rows: the key
     is deleted only if the payload would not keep the stored row.
@@ -59,7 +59,10 @@ class WithOperation(Merger):
         return self.merger.is_delete(new) | operation_deletes(new)
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return the mask of the wrapped merger. A row with the operation `D` is written to a log as a row."""
+        """Return the wrapped merger's mask of the rows that a log gets as delete entries.
+
+        Rows with the operation `D` stay rows.
+        """
         operation_deletes(new)  # raises for an unknown operation, before the row is in a log
         return self.merger.is_delete_entry(new)
 
@@ -84,7 +87,9 @@ class WithOperation(Merger):
 
 
 def operation_deletes(rows: pa.Table) -> Flags:
-    """Return a mask over the rows, true where `_hoodie_operation` is `D`. Writers delete these keys; log readers skip the rows.
+    """Return a mask over the rows, true where `_hoodie_operation` is `D`; all false if the rows do not have the column.
+
+    Writers delete these keys; log readers skip the rows.
 
     Raises:
         SchemaError: an operation is none of `I`, `-U`, `U`, `D`.

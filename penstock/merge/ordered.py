@@ -24,7 +24,7 @@ from penstock.schema import META_COLUMNS
 
 
 class OrderedMerger(Merger):
-    """A merger in which a delete or a fresh row takes effect unless the stored row has the greater ordering value.
+    """A base class of mergers: a delete or a fresh row takes effect unless the stored row has the greater ordering value.
 
     A fresh row is one that a delete of its key precedes in the batch or log: it takes no value from the stored row.
     """
@@ -38,11 +38,11 @@ class OrderedMerger(Merger):
         return (self.ordering,) if self.ordering else ()
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return a mask that is false for all rows: a log holds deletes as rows, not as delete entries."""
+        """Return false for all rows: a log holds deletes as rows, not as delete entries."""
         return np.zeros(new.num_rows, np.bool_)
 
     def stored_is_newer(self, old: pa.Table, new: pa.Table) -> Flags:
-        """Return a mask over the pairs, true where the stored row has the greater ordering value.
+        """Return a mask over the (stored, incoming) pairs, true where the stored row has the greater ordering value.
 
         All pairs are false if the table has no ordering column.
         """
@@ -51,7 +51,10 @@ class OrderedMerger(Merger):
         return stored_is_newer(old, new, self.ordering)
 
     def choose(self, old: pa.Table, new: pa.Table, otherwise: Choice) -> Choices:
-        """Return the choice for each pair: by ordering value if the incoming row is a delete or fresh, otherwise `otherwise`."""
+        """Return the choice for each (stored, incoming) pair.
+
+        Incoming deletes and fresh rows win unless the stored row has the greater ordering value. All other pairs get `otherwise`.
+        """
         late = self.stored_is_newer(old, new)
         deleted = np.where(late, Choice.KEEP_OLD, Choice.DELETE)
         taken = np.where(is_fresh(new) & ~late, Choice.TAKE_NEW, otherwise)
@@ -59,13 +62,13 @@ class OrderedMerger(Merger):
 
 
 class JoiningMerger(OrderedMerger):
-    """A merger that joins an earlier and a later row to one, both among rows of a batch or log and with the stored row."""
+    """A base class of mergers that join two rows of a key to one: rows of a batch or log, and then the stored row."""
 
     def join(self, old: pa.Table, new: pa.Table, late: Flags) -> pa.Table:
-        """Join the rows of each pair to one row, with the columns of `new`.
+        """Join row i of `old` and row i of `new` to one row, with the columns of `new`.
 
         Args:
-            late: a mask over the pairs, true where the row of `new` is the earlier one.
+            late: a mask over the pairs, true where the row of `new` is the earlier one by ordering value.
         """
         raise NotImplementedError
 
@@ -78,7 +81,7 @@ class JoiningMerger(OrderedMerger):
         return _take_later_meta_columns(rows, old, new)
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return a mask that is false for all rows: a log holds deletes as rows, not as delete entries.
+        """Return false for all rows: a log holds deletes as rows, not as delete entries.
 
         Raises:
             SchemaError: the columns have types that cannot be joined later, when the log is read.
@@ -92,14 +95,16 @@ class JoiningMerger(OrderedMerger):
         return Folded(join_neighbours(left, self._join_in_order), fresh)
 
     def _join_in_order(self, older: pa.Table, newer: pa.Table) -> pa.Table:
+        """Join the rows of each pair to one; row i of `newer` comes later than row i of `older`."""
         rows = self.join(older, newer, np.zeros(older.num_rows, np.bool_))
         return _take_later_meta_columns(rows, older, newer)
 
 
 def drop_before_deletes(runs: Runs) -> tuple[Runs, Flags]:
-    """Sort each run by ordering value, and drop its last delete and the rows before it. If nothing follows, keep the delete.
+    """Sort the rows of each key (run) by ordering value, then drop the last delete and all rows before it.
 
-    Return the remaining runs, and a mask over them: true where a delete preceded the remaining rows.
+    A delete with no row behind it is kept. Return the remaining runs, and a mask over the runs: true where a delete preceded the
+    remaining rows.
     """
     runs = runs.sort_by_ordering()
     fresh = np.zeros(len(runs), np.bool_) if runs.after_delete is None else runs.after_delete
@@ -114,7 +119,11 @@ def drop_before_deletes(runs: Runs) -> tuple[Runs, Flags]:
 
 
 def _take_later_meta_columns(rows: pa.Table, old: pa.Table, new: pa.Table) -> pa.Table:
-    """Return joined rows with the meta columns of whichever of the two rows has the later commit time."""
+    """Return the joined rows with the meta columns of that row of the pair which has the later commit time.
+
+    Args:
+        rows: the joined rows; row i was joined from row i of `old` and row i of `new`.
+    """
     known = [name for name in META_COLUMNS if name in rows.column_names and name in old.column_names]
     commit_time = META_COLUMNS[0]
     if commit_time not in known:

@@ -1,4 +1,4 @@
-"""Mergers that choose one of two rows whole: the one that comes later, or the one with the greater ordering value.
+"""Mergers that choose one of two rows as a whole: the row that came later, or the row with the greater ordering value.
 
 Each class names the Hudi payload or merge mode that it implements.
 """
@@ -55,7 +55,10 @@ class EventTimeOrdering(Merger):
 
     @classmethod
     def from_settings(cls, settings: PayloadSettings) -> Merger:
-        """Return the merger; in a table without an ordering column the incoming row wins."""
+        """Return the merger for the table's ordering column.
+
+        Without one, return a merger in which the incoming row always wins.
+        """
         if settings.ordering is None:
             return OverwriteWithLatest(settings.marker)
         return cls(settings.ordering, settings.marker)
@@ -100,7 +103,10 @@ class EventTimeAvro(Merger):
 
     @classmethod
     def from_settings(cls, settings: PayloadSettings) -> Merger:
-        """Return the merger; in a table without an ordering column the incoming row wins."""
+        """Return the merger for the table's ordering column.
+
+        Without one, return a merger in which the incoming row always wins.
+        """
         return cls(settings.ordering) if settings.ordering else OverwriteWithLatest()
 
     @property
@@ -128,8 +134,10 @@ class AlwaysDelete(Merger):
 
 
 def _deletes(rows: pa.Table, marker: DeleteMarker | None) -> Flags:
+    """Return a mask over the rows, true for deletes: by the delete marker if there is one, otherwise by `_hoodie_is_deleted`."""
     return marker.marks(rows) if marker else delete_flags(rows)
 
 
 def _marker_columns(marker: DeleteMarker | None) -> tuple[str, ...]:
+    """Return the column of the delete marker as a tuple; empty without a marker."""
     return (marker.column,) if marker else ()

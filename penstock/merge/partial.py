@@ -1,7 +1,7 @@
 """Mergers of partial rows: a column that an incoming row does not supply keeps its stored value. Null means "not supplied".
 
-OverwriteNonDefaultsWithLatestAvroPayload and PartialUpdateAvroPayload, also for several rows of a key in one batch or log.
-Where "not supplied" has to differ from "set to null", use the merger in `column_mask.py`.
+They implement OverwriteNonDefaultsWithLatestAvroPayload and PartialUpdateAvroPayload. Several rows of a key in one batch or log
+are combined too. Where "not supplied" has to differ from "set to null", use the merger in `column_mask.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class OverwriteNonDefaults(Merger):
 
     @classmethod
     def from_settings(cls, settings: PayloadSettings) -> Merger:
-        """Return the merger with the defaults of the table's columns."""
+        """Return the merger with the column defaults of the table's Avro schema."""
         return cls(settings.defaults)
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
@@ -58,7 +58,10 @@ class OverwriteNonDefaults(Merger):
         return pa.table(columns, schema=new.schema)
 
     def _supplies_all(self, new: pa.Table) -> Flags:
-        """Return a mask over the incoming rows, true where no value equals its column's default: the row replaces every value."""
+        """Return a mask over the incoming rows, true where no value equals its column's default.
+
+        These rows replace every stored value.
+        """
         defaults = {name: value for name, value in self.defaults if value is not None and name in new.column_names}
         supplies_all = is_complete(new.drop_columns(list(defaults)) if defaults else new)
         for name, value in defaults.items():
@@ -79,7 +82,7 @@ class PartialUpdate(Merger):
 
     @classmethod
     def from_settings(cls, settings: PayloadSettings) -> Merger:
-        """Return the merger for the table's ordering column."""
+        """Return the merger, which compares rows by the table's ordering column."""
         return cls(settings.ordering)
 
     @property
@@ -114,12 +117,12 @@ class PartialUpdate(Merger):
         return Folded(take_last_known(_sort_by_precedence(left)))
 
     def _stored_is_newer(self, old: pa.Table, new: pa.Table, among: Flags) -> Flags:
-        """Return a mask over the pairs, true where the stored row has the greater ordering value.
+        """Return a mask over the (stored, incoming) pairs, true where the stored row has the greater ordering value.
 
-        All pairs are false if stored and incoming values have different types.
+        All pairs are false if the ordering column is missing or has different types in stored and incoming rows.
 
         Args:
-            among: a mask over the pairs to compare. The result is false for the others.
+            among: a mask of the pairs to compare. The result is false for the others.
         """
         if self.ordering is None:
             return np.zeros(new.num_rows, np.bool_)
@@ -131,7 +134,7 @@ class PartialUpdate(Merger):
 
 
 def _find_first_merged(runs: Runs) -> Positions:
-    """Return the position of the first row of each run to merge: a delete discards the rows before it.
+    """Return for each run, the rows of one key, the position of the first row to merge: the rows before a delete are discarded.
 
     A run without deletes starts at its first row. For other runs only ranks and delete flags are read. The loop takes one step
     per place in a run, over all these runs at once.
@@ -165,7 +168,7 @@ def _find_first_merged(runs: Runs) -> Positions:
 
 
 def _sort_by_precedence(runs: Runs) -> Runs:
-    """Reorder the rows of each run: the last value of a column that is not null is then the merged value.
+    """Reorder the rows of each key (run) by precedence: then the last non-null value of a column is its merged value.
 
     A row takes precedence over the rows before it if none of them has a greater ordering value. Otherwise it is late, and only
     fills columns that are still null.
@@ -185,7 +188,7 @@ def _sort_by_precedence(runs: Runs) -> Runs:
 
 
 def _make_dense(ranks: Positions) -> Positions:
-    """Return small non-negative numbers in the same order as the ranks.
+    """Return small non-negative numbers that compare as the ranks do.
 
     The ranks of a long column are its values, which may be negative, or so large that a product with them overflows.
     """
@@ -195,7 +198,7 @@ def _make_dense(ranks: Positions) -> Positions:
 
 
 def _read_three_valued(flags: pa.ChunkedArray) -> npt.NDArray[np.int8]:
-    """Return 1 for true, 0 for false, -1 for null."""
+    """Return a boolean column as numbers: 1 for true, 0 for false, -1 for null."""
     return np.asarray(pc.fill_null(flags.cast(pa.int8()), -1), dtype=np.int8)
 
 

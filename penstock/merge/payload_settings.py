@@ -14,7 +14,7 @@ PAYLOAD_OPTION = "hoodie.datasource.write.payload.class"
 
 @dataclass(frozen=True)
 class PayloadSettings:
-    """The options and table properties that a payload depends on."""
+    """The options and table properties from which `Merger.from_settings` makes a merger."""
 
     #: The ordering column; None if the table has none.
     ordering: str | None = None

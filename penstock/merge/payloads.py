@@ -1,4 +1,4 @@
-"""Makes mergers: from the name of a Hudi payload class, a merge mode, a payload of Penstock's own or a registered function.
+"""Factory of mergers: from the name of a Hudi payload class, a merge mode, a payload of Penstock's own or a registered function.
 
 `penstock/options/payloads.py` has the table of names. A name that is not in it may be a function that the user registered
 (`penstock/registry.py`). No module is ever imported because an option or a table names it.
@@ -32,10 +32,10 @@ PAYLOADS_WITH_EVENT_TIME = (f"{_PACKAGE}DefaultHoodieRecordPayload", f"{_PACKAGE
 
 
 def make_merger(payload_class: str, ordering: str | None = None, settings: PayloadSettings | None = None) -> Merger:
-    """Return the merger of a payload.
+    """Return the merger for the name of a payload.
 
     Args:
-        payload_class: the name of a payload, as `hoodie.datasource.write.payload.class` has it.
+        payload_class: a value of `hoodie.datasource.write.payload.class`, or the name of a registered function.
         ordering: the table's ordering column; ignored if `settings` is given.
         settings: all settings of the payload; None: only the ordering column is set.
 
@@ -53,13 +53,13 @@ def make_merger(payload_class: str, ordering: str | None = None, settings: Paylo
 
 
 def make_merger_of_mode(mode: str, settings: PayloadSettings, payload_class: str | None = None) -> Merger:
-    """Return the merger of a merge mode (`hoodie.record.merge.mode` of newer Hudi releases).
+    """Return the merger for a merge mode (`hoodie.record.merge.mode` of newer Hudi releases).
 
     Args:
-        payload_class: the payload of the mode CUSTOM.
+        payload_class: the payload that the mode CUSTOM uses; ignored in other modes.
 
     Raises:
-        OptionError: the mode is unknown, or CUSTOM without a payload.
+        OptionError: the mode is unknown, or is CUSTOM without a payload.
     """
     if mode == "COMMIT_TIME_ORDERING":
         return _with_operation(CommitTimeOrdering(), settings)
@@ -74,15 +74,17 @@ def make_merger_of_mode(mode: str, settings: PayloadSettings, payload_class: str
 
 
 def _with_operation(merger: Merger, settings: PayloadSettings) -> Merger:
+    """Wrap the merger so that rows with the operation `D` are deletes, if the table has the column `_hoodie_operation`."""
     return WithOperation(merger) if settings.operation else merger
 
 
 def is_known_payload(payload_class: str) -> bool:
-    """Whether a name is known as a payload of Hudi, a payload of Penstock, or a registered function."""
+    """Whether the name is that of a Hudi payload, of a Penstock payload or of a registered function."""
     return _find_payload(payload_class) is not None or is_registered(payload_class)
 
 
 def _find_payload(payload_class: str) -> MakeMerger | None:
+    """Return the function that makes the merger of a Hudi or Penstock payload; None if the name is not one of these."""
     # The Debezium payloads are accepted in the package of the others too.
     for name in (payload_class, payload_class.replace(_PACKAGE, f"{_PACKAGE}debezium.")):
         entry = HUDI_PAYLOADS.get(name) or PENSTOCK_PAYLOADS.get(name)
@@ -94,7 +96,7 @@ def _find_payload(payload_class: str) -> MakeMerger | None:
 
 
 def unknown_payload(payload_class: str, where: str = "") -> OptionError:
-    """Return the error for an unknown payload name.
+    """Return an OptionError that says that the payload is not known and lists the known ones.
 
     Args:
         where: the setting that names the payload; by default the option hoodie.datasource.write.payload.class.
@@ -108,7 +110,11 @@ def unknown_payload(payload_class: str, where: str = "") -> OptionError:
 
 
 def read_payload_options(raw: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of Penstock's own payloads, without their prefix."""
+    """Return the options that start with `penstock.payload.`, without that prefix.
+
+    Args:
+        raw: all options, key → text.
+    """
     return {key[len(PAYLOAD_OPTION_PREFIX) :]: text for key, text in raw.items() if key.startswith(PAYLOAD_OPTION_PREFIX)}
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 
 class Choice(np.int8, Enum):
-    """What a merger decides about a pair of a stored and an incoming row."""
+    """A merger's decision about a pair of a stored and an incoming row with the same key."""
 
     #: The stored row stays unchanged.
     KEEP_OLD = 0
@@ -29,7 +29,7 @@ class Choice(np.int8, Enum):
 
 
 class Fate(np.int8, Enum):
-    """What a write does with a stored row when an incoming row has the same key."""
+    """The decision about a stored row when an incoming row has the same key, made before a merger is called."""
 
     #: The merger decides.
     MERGE = 0

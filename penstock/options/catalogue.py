@@ -55,7 +55,11 @@ class Area:
 
 
 def _area(title: str, module: ModuleType) -> Area:
-    """Return an area with the options that a module declares, in the order of their declarations."""
+    """Return the area with all options that a module declares, in the order of their declarations.
+
+    Args:
+        title: the heading of the area in `docs/options.md`.
+    """
     values = vars(module).values()
     options = tuple(value for value in values if isinstance(value, Option))
     families = tuple(value for value in values if isinstance(value, Family))
@@ -88,6 +92,7 @@ AREAS: Final = (
 
 
 def _by_key() -> dict[str, Option[Any]]:
+    """Return a map from each key to its option, for the options of all areas."""
     options = {}
     for area in AREAS:
         for option in area.options:
@@ -100,6 +105,7 @@ CATALOGUE: Final[Mapping[str, Option[Any]]] = MappingProxyType(_by_key())
 
 
 def _by_name() -> dict[str, Option[Any]]:
+    """Return a map from each key and alias, in lower case, to its option."""
     options = {}
     for option in CATALOGUE.values():
         for name in (option.key, *option.aliases):
@@ -112,7 +118,7 @@ _BY_NAME: Final[Mapping[str, Option[Any]]] = _by_name()
 
 
 def lookup(key: str) -> Option[Any] | None:
-    """Return the option with this key or alias, ignoring case; None if there is none."""
+    """Return the option with this key or alias, in any case; None if the catalogue has none."""
     return _BY_NAME.get(key.lower())
 
 
@@ -146,7 +152,11 @@ def read_options(raw: Mapping[str, object]) -> Options:
 
 
 def _to_text(name: str, value: object) -> str | None:
-    """Return a value as a string, converted as Spark's `option` method converts it."""
+    """Return an option's value as a string, converted as Spark's `option` method does; None if the value is None.
+
+    Raises:
+        OptionError: the value is not a string, number or boolean.
+    """
     if isinstance(value, Enum):
         value = value.value
     if value is None or isinstance(value, str):
@@ -160,7 +170,10 @@ def _to_text(name: str, value: object) -> str | None:
 
 
 def _check_value(option: Option[Any], name: str, text: str) -> str:
-    """Return the value that a user set, in the catalogue's spelling. `name` is the key or alias that the user wrote.
+    """Check the value that a user set for an option; return it in the catalogue's spelling.
+
+    Args:
+        name: the key or alias that the user wrote.
 
     Raises:
         OptionError: the value is not allowed or does not parse.
@@ -177,11 +190,19 @@ def _check_value(option: Option[Any], name: str, text: str) -> str:
 
 
 def _set_twice(option: Option[Any] | None, first: tuple[str, str], second: tuple[str, str]) -> OptionError:
+    """Build the error for an option that is set twice to different values.
+
+    Args:
+        option: the option; None: the key is not in the catalogue.
+        first: the name that the user wrote, and its value.
+        second: the other name, and its value.
+    """
     shown = [f"{name}={option.shown(text) if option else repr(text)}" for name, text in (first, second)]
     return OptionError(f"one option is given twice with different values: {shown[0]} and {shown[1]}; leave one out")
 
 
 def _is_in_family(name: str) -> bool:
+    """Whether a key begins with the prefix of a family of options, which are accepted without effect."""
     for area in AREAS:
         for family in area.families:
             if name.lower().startswith(family.prefix):
@@ -190,12 +211,13 @@ def _is_in_family(name: str) -> bool:
 
 
 def _warn_unknown(name: str) -> None:
+    """Warn that a key is not in the catalogue, and name the most similar key or alias."""
     nearest = difflib.get_close_matches(name.lower(), _BY_NAME, n=1, cutoff=0.75)
     hint = f"; did you mean '{_spelling(nearest[0])}'?" if nearest else ""
     warnings.warn(f"unknown option '{name}' has no effect{hint}", UnknownOptionWarning, stacklevel=3)
 
 
 def _spelling(lower: str) -> str:
-    """Return a key or alias, given in lower case, in the catalogue's spelling."""
+    """Return a key or alias in the catalogue's spelling, given in lower case."""
     option = _BY_NAME[lower]
     return next(name for name in (option.key, *option.aliases) if name.lower() == lower)

@@ -49,6 +49,10 @@ def check_combinations(options: Options) -> None:
 
 
 def _commits_to_keep(options: Options) -> str | None:
+    """Check that hoodie.keep.max.commits is greater than hoodie.keep.min.commits. Returns the problem; None if there is none.
+
+    Other cleaning policies than KEEP_LATEST_COMMITS are not checked.
+    """
     most = options[KEEP_MAX_COMMITS]
     least = options[KEEP_MIN_COMMITS]
     if cleaning_policy(options) != "KEEP_LATEST_COMMITS" or most > least:
@@ -57,6 +61,7 @@ def _commits_to_keep(options: Options) -> str | None:
 
 
 def _two_retentions(options: Options) -> str | None:
+    """Check that at most one retention option is set, if no cleaning policy is. Returns the problem; None if there is none."""
     given = [f"{option.key}={options[option]}" for option, _ in retentions_given(options)]
     if options.is_set(CLEANER_POLICY) or len(given) < 2:
         return None
@@ -64,24 +69,28 @@ def _two_retentions(options: Options) -> str | None:
 
 
 def _two_compactions(options: Options) -> str | None:
+    """Check that a write does not both run and only schedule a compaction. Returns the problem; None if there is none."""
     if options[COMPACT_INLINE] and options[COMPACT_SCHEDULE_INLINE]:
         return f"{COMPACT_INLINE.key} and {COMPACT_SCHEDULE_INLINE.key} are both true: choose one"
     return None
 
 
 def _two_clusterings(options: Options) -> str | None:
+    """Check that a write does not both run and only schedule a clustering. Returns the problem; None if there is none."""
     if options[CLUSTERING_INLINE] and options[CLUSTERING_SCHEDULE_INLINE]:
         return f"{CLUSTERING_INLINE.key} and {CLUSTERING_SCHEDULE_INLINE.key} are both true: choose one"
     return None
 
 
 def _early_conflicts(options: Options) -> str | None:
+    """Check that early conflict detection is only set with several writers. Returns the problem; None if there is none."""
     if options[EARLY_CONFLICT_DETECTION] and options[CONCURRENCY_MODE] == "SINGLE_WRITER":
         return f"{EARLY_CONFLICT_DETECTION.key}=true needs {CONCURRENCY_MODE.key}=OPTIMISTIC_CONCURRENCY_CONTROL"
     return None
 
 
 def _generated_keys(options: Options) -> str | None:
+    """Check that no option needs real record keys if keys are generated. Returns the problem; None if there is none."""
     if _record_key(options):
         return None
     clashes = [option.key + "=true" for option in (COMBINE_BEFORE_INSERT, INSERT_DROP_DUPLICATES) if options[option]]
@@ -93,6 +102,7 @@ def _generated_keys(options: Options) -> str | None:
 
 
 def _drop_duplicates_in_bulk_insert(options: Options) -> str | None:
+    """Check that a bulk insert with the row writer does not drop duplicates. Returns the problem; None if there is none."""
     if options[OPERATION] is not Operation.BULK_INSERT or not options[INSERT_DROP_DUPLICATES] or not options[ROW_WRITER_ENABLE]:
         return None
     return (
@@ -102,6 +112,7 @@ def _drop_duplicates_in_bulk_insert(options: Options) -> str | None:
 
 
 def _sort_mode(options: Options) -> str | None:
+    """Check that a sorted bulk insert is into a table with meta columns. Returns the problem; None if there is none."""
     mode = options[BULK_INSERT_SORT_MODE]
     if options[OPERATION] is not Operation.BULK_INSERT or mode == "NONE" or options[POPULATE_META_FIELDS]:
         return None
@@ -109,6 +120,7 @@ def _sort_mode(options: Options) -> str | None:
 
 
 def _key_generator_without_meta_fields(options: Options) -> str | None:
+    """Check that a table without meta columns has a key generator that needs none. Returns the problem; None if there is none."""
     if options[POPULATE_META_FIELDS]:
         return None
     name = options[KEY_GENERATOR_CLASS]
@@ -124,6 +136,7 @@ def _key_generator_without_meta_fields(options: Options) -> str | None:
 
 
 def _bucket_hash_fields(options: Options) -> str | None:
+    """Check that the bucket index hashes columns of the record key. Returns the problem; None if there is none."""
     fields = options[BUCKET_HASH_FIELDS]
     key = _record_key(options)
     if options[INDEX_TYPE] != "BUCKET" or not key or set(fields) <= set(key):
@@ -132,6 +145,7 @@ def _bucket_hash_fields(options: Options) -> str | None:
 
 
 def _buckets(options: Options) -> str | None:
+    """Check that a bucket index has a record key and not too many buckets. Returns the problem; None if there is none."""
     if options[INDEX_TYPE] != "BUCKET":
         return None
     if not _record_key(options):
@@ -145,6 +159,7 @@ def _buckets(options: Options) -> str | None:
 
 
 def _consistent_hashing(options: Options) -> str | None:
+    """Check that consistent hashing is only used for merge-on-read tables. Returns the problem; None if there is none."""
     if options[INDEX_TYPE] != "BUCKET" or options[BUCKET_ENGINE] != "CONSISTENT_HASHING":
         return None
     if options[TABLE_TYPE] != "COPY_ON_WRITE":
@@ -153,12 +168,14 @@ def _consistent_hashing(options: Options) -> str | None:
 
 
 def _delete_marker(options: Options) -> str | None:
+    """Check that the payload's delete field has a delete marker. Returns the problem; None if there is none."""
     if options[PAYLOAD_DELETE_FIELD] is None or options[PAYLOAD_DELETE_MARKER] is not None:
         return None
     return f"{PAYLOAD_DELETE_FIELD.key} needs {PAYLOAD_DELETE_MARKER.key}: the value that means delete"
 
 
 def _two_names_for_one_thing(options: Options) -> str | None:
+    """Check that a write option and its table property agree if both are set. Returns the problem; None if there is none."""
     pairs: tuple[tuple[Option[Any], Option[Any]], ...] = (
         (RECORD_KEY_FIELD, STORED_RECORD_KEY_FIELDS),
         (PRECOMBINE_FIELD, STORED_PRECOMBINE_FIELD),

@@ -94,9 +94,9 @@ _POLICY_OF: Final = (
 
 
 def cleaning_policy(options: Options) -> str:
-    """Return the cleaning policy: `hoodie.cleaner.policy` if set, otherwise the policy of the retention option that is set.
+    """Return the cleaning policy: `hoodie.cleaner.policy` if set, otherwise that of the only retention option that is set.
 
-    If no retention option is set, or several are, return the default of `hoodie.cleaner.policy`.
+    If no retention option is set, or several are, it is the default of `hoodie.cleaner.policy`.
     """
     retentions = retentions_given(options)
     if options.is_set(CLEANER_POLICY) or len(retentions) != 1:
@@ -106,5 +106,5 @@ def cleaning_policy(options: Options) -> str:
 
 
 def retentions_given(options: Options) -> list[tuple[Option[int], str]]:
-    """Return the retention options that are set, each with the cleaning policy that uses it."""
+    """Return (option, cleaning policy that uses it) for each retention option that is set."""
     return [(option, policy) for option, policy in _POLICY_OF if options.is_set(option)]

@@ -20,7 +20,7 @@ SQL = "org.apache.spark.sql.hudi.command.SqlKeyGenerator"
 
 @dataclass(frozen=True)
 class GeneratorEntry:
-    """One key generator: its names in options and tables, and its module."""
+    """One entry of the list of key generators: the names of its Java classes and its type, and its module in `penstock.keys`."""
 
     #: The name of the Java class that Spark writers use. Tables store this name.
     java_class: str

@@ -13,7 +13,7 @@ _OLD_TIME: Final = "hoodie.deltastreamer.keygen.timebased."
 
 
 def key_generator_class(raw: str) -> str:
-    """Return the Java class name of a key generator. A name without a package gets the package of Hudi's key generators."""
+    """Return the full Java class name of a key generator. A name without a package gets Hudi's package of key generators."""
     name = filled(raw)
     return name if "." in name or ":" in name else f"{_KEYGEN}.{name}"
 

@@ -33,7 +33,7 @@ class Operation(str, Enum):
 
     @property
     def stored(self) -> str:
-        """The spelling in the `operationType` field of commit files and plans."""
+        """The operation as the field `operationType` of commit files and plans spells it: in upper case."""
         return self.value.upper()
 
     def __str__(self) -> str:
@@ -41,5 +41,5 @@ class Operation(str, Enum):
 
 
 def spellings(*operations: Operation) -> tuple[str, ...]:
-    """Return the operations as options spell them."""
+    """Return the operations as values of options spell them."""
     return tuple(operation.value for operation in operations)

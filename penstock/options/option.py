@@ -72,7 +72,7 @@ class Option(Generic[T]):
     is_also_supported: Callable[[str], bool] | None = None
 
     def read(self, raw: str) -> T:
-        """Return the parsed value of the string that a user set.
+        """Parse the string that a user set.
 
         Raises:
             OptionError: the string is not an allowed value, or has a wrong form.
@@ -85,7 +85,7 @@ class Option(Generic[T]):
             raise OptionError(f"option '{self.key}' is {self.shown(raw)}; expected {describe_form(self.parse)}") from None
 
     def canonical(self, raw: str) -> str:
-        """Return the allowed value that equals the string, in the catalogue's spelling; the string unchanged if any is allowed.
+        """Return the user's string in the catalogue's spelling; unchanged if the option has no list of allowed values.
 
         Raises:
             OptionError: the string is not an allowed value.
@@ -98,7 +98,7 @@ class Option(Generic[T]):
         raise OptionError(f"option '{self.key}' is {self.shown(raw)}; allowed: {', '.join(self.allowed)}")
 
     def supports(self, raw: str) -> bool:
-        """Whether Penstock supports this value."""
+        """Whether Penstock supports the value that the string `raw` stands for."""
         if self.supported is None:
             return True
         value = to_raw(self.read(raw))
@@ -107,7 +107,7 @@ class Option(Generic[T]):
         return self.is_also_supported is not None and self.is_also_supported(value)
 
     def require_support(self, raw: str) -> None:
-        """Raise Unsupported if Penstock does not support this value. The message says what to do instead."""
+        """Raise Unsupported if Penstock does not support the value `raw`. The message says what to do instead."""
         if self.supports(raw):
             return
         supported = [value or "(empty)" for value in self.supported or ()]
@@ -117,20 +117,21 @@ class Option(Generic[T]):
 
     @property
     def default_raw(self) -> str:
-        """The default as a string; empty if there is none."""
+        """The default value as a string; empty if there is none."""
         return to_raw(self.default)
 
     def shown(self, raw: str) -> str:
-        """Return the value for an error message: in quotes, or as '***' if the option is secret."""
+        """Return the user's string for an error message: in quotes, or as '***' if the option is secret."""
         return "'***'" if self.secret else f"'{raw}'"
 
     def _is_same(self, first: str, second: str) -> bool:
+        """Whether two values of the option are equal. Case is ignored unless the option is case-sensitive."""
         return first == second if self.case_sensitive else first.lower() == second.lower()
 
 
 @dataclass(frozen=True)
 class Family:
-    """All option keys with one prefix. They tune a feature that Penstock does not have, and are accepted without effect."""
+    """All option keys that begin with `prefix`. They tune a feature that Penstock does not have, and have no effect."""
 
     prefix: str
     doc: str
@@ -164,16 +165,16 @@ class Options:
 
     @property
     def raw(self) -> Mapping[str, str]:
-        """The strings that were set, by key. Read only."""
+        """Key → the string that was set. Read only."""
         return self._raw
 
     def replace(self, more: Mapping[str, str | None]) -> Options:
-        """Return these options, overlaid with `more`. A value of None removes the key."""
+        """Return a copy of these options with the values of `more` set. A value of None removes the key."""
         merged: dict[str, str | None] = {**self._raw, **more}
         return Options({key: value for key, value in merged.items() if value is not None})
 
     def prefixed(self, prefix: str) -> dict[str, str]:
-        """Return the strings of all keys that begin with `prefix`, by full key."""
+        """Return full key → string that was set, for all keys that begin with `prefix`."""
         return {key: value for key, value in self._raw.items() if key.startswith(prefix)}
 
     def __contains__(self, item: object) -> bool:
@@ -206,12 +207,12 @@ class Options:
 
 
 def looks_secret(key: str) -> bool:
-    """Whether the key looks like that of a secret (a password, for example), which must not appear in messages and logs."""
+    """Whether an option's key looks like that of a secret, such as a password, which must not appear in messages and logs."""
     return re.search(r"password|secret|token|api\.key|credential|custom\.headers|access[._-]?key", key, re.I) is not None
 
 
 def to_raw(value: object) -> str:
-    """Return a parsed value as a string that parses to the same value."""
+    """Return a parsed value as a string that parses to the same value; "" for None."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -225,34 +226,34 @@ def to_raw(value: object) -> str:
 
 
 def text(raw: str) -> str:
-    """Return the string unchanged."""
+    """Parse an option's string as text: unchanged."""
     return raw
 
 
 def word(raw: str) -> str:
-    """Return the string without blanks at its ends."""
+    """Parse an option's string as text without blanks at its ends."""
     return raw.strip()
 
 
 def filled(raw: str) -> str:
-    """Return the string without blanks at its ends. Raise ValueError if nothing is left."""
+    """Parse an option's string as text without blanks at its ends. Raises ValueError if nothing is left."""
     if not raw.strip():
         raise ValueError(raw)
     return raw.strip()
 
 
 def words(raw: str) -> tuple[str, ...]:
-    """Return the parts of a comma-separated list, without blanks at their ends and without empty parts."""
+    """Parse a comma-separated list into its parts, without blanks at their ends and without empty parts."""
     return tuple(part.strip() for part in raw.split(",") if part.strip())
 
 
 def comma_list(raw: str) -> str:
-    """Return a comma-separated list as one string without blanks at its ends. The caller splits it; `words` would split it."""
+    """Parse a comma-separated list as one string, without blanks at its ends. The caller splits it, unlike with `words`."""
     return raw.strip()
 
 
 def equalities(raw: str) -> tuple[tuple[str, object], ...]:
-    """Return (column, value) pairs from a JSON object whose values are plain. An empty string counts as an empty object."""
+    """Parse a JSON object of plain values into (column, value) pairs. An empty string counts as an empty object."""
     parsed = json.loads(raw) if raw.strip() else {}
     if not isinstance(parsed, dict) or any(isinstance(value, dict | list) for value in parsed.values()):
         raise ValueError(raw)
@@ -260,7 +261,7 @@ def equalities(raw: str) -> tuple[tuple[str, object], ...]:
 
 
 def boolean(raw: str) -> bool:
-    """Return a boolean from `true` or `false`, in any case."""
+    """Parse `true` or `false`, in any case. Raises ValueError for any other string."""
     try:
         return {"true": True, "false": False}[raw.strip().lower()]
     except KeyError:
@@ -268,9 +269,9 @@ def boolean(raw: str) -> bool:
 
 
 def whole(raw: str) -> int:
-    """Return a whole number that fits 64 bits.
+    """Parse a whole number. Raises ValueError if it does not fit 64 bits.
 
-    Underscores and digits of other scripts, which Python's `int` accepts but Java does not, raise ValueError.
+    Underscores and digits of other scripts, which Python's `int` accepts but Java does not, raise ValueError too.
     """
     if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", raw):
         raise ValueError(raw)
@@ -281,22 +282,22 @@ def whole(raw: str) -> int:
 
 
 def count(raw: str) -> int:
-    """Return a whole number of 0 or more."""
+    """Parse a whole number. Raises ValueError if it is less than 0."""
     return _at_least(whole(raw), 0)
 
 
 def positive(raw: str) -> int:
-    """Return a whole number of 1 or more."""
+    """Parse a whole number. Raises ValueError if it is less than 1."""
     return _at_least(whole(raw), 1)
 
 
 def heartbeat_ms(raw: str) -> int:
-    """Return the milliseconds between two heartbeats, 1000 or more, as Hudi requires."""
+    """Parse the milliseconds between two heartbeats. Raises ValueError if they are less than 1000, Hudi's minimum."""
     return _at_least(whole(raw), 1000)
 
 
 def number(raw: str) -> float:
-    """Return a finite number."""
+    """Parse a finite number."""
     if not re.fullmatch(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", raw):
         raise ValueError(raw)
     value = float(raw)
@@ -306,12 +307,12 @@ def number(raw: str) -> float:
 
 
 def amount(raw: str) -> float:
-    """Return a finite number of 0 or more."""
+    """Parse a finite number. Raises ValueError if it is less than 0."""
     return _at_least(number(raw), 0.0)
 
 
 def fraction(raw: str) -> float:
-    """Return a number from 0 to 1."""
+    """Parse a number from 0 to 1, both included. Raises ValueError for other numbers."""
     value = number(raw)
     if not 0 <= value <= 1:
         raise ValueError(raw)
@@ -319,7 +320,7 @@ def fraction(raw: str) -> float:
 
 
 def probability(raw: str) -> float:
-    """Return a number greater than 0 and less than 1."""
+    """Parse a number between 0 and 1, both excluded. Raises ValueError for other numbers."""
     value = number(raw)
     if not 0 < value < 1:
         raise ValueError(raw)
@@ -330,6 +331,7 @@ N = TypeVar("N", int, float)
 
 
 def _at_least(value: N, least: N) -> N:
+    """Return `value`. Raises ValueError if it is less than `least`."""
     if value < least:
         raise ValueError(value)
     return value
@@ -359,5 +361,5 @@ FORMS: Final[Mapping[Callable[[str], Any], str]] = {
 
 
 def describe_form(parse: Callable[[str], Any]) -> str:
-    """Return a description of what a parser expects. Parsers that are not in `FORMS` parse class names."""
+    """Return what a parser expects, such as "a whole number", for error messages. An unknown parser expects a class name."""
     return FORMS.get(parse, "a class name")

@@ -29,11 +29,12 @@ says what decides.
 
 
 def render_markdown() -> str:
-    """Return the page `docs/options.md`: one table per area."""
+    """Return the page `docs/options.md` as Markdown: an introduction, then one table per area."""
     return "\n".join([_INTRODUCTION, *(_render_area(area) for area in AREAS)])
 
 
 def _render_area(area: Area) -> str:
+    """Return the heading and the table of one area, as Markdown."""
     lines = [f"## {area.title}", ""]
     lines += ["| option | default | values | what it does | status |", "| --- | --- | --- | --- | --- |"]
     lines += [_render_row(_cells(option)) for option in area.options]
@@ -42,16 +43,19 @@ def _render_area(area: Area) -> str:
 
 
 def _render_row(cells: Iterable[str]) -> str:
+    """Return one row of a Markdown table."""
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _cells(option: Option[Any]) -> tuple[str, ...]:
+    """Return the cells of an option's row: key and aliases, default, values, description, status."""
     also = "".join(f"<br>also `{alias}`" for alias in option.aliases)
     values = ", ".join(f"`{value}`" for value in option.allowed) if option.allowed else describe_form(option.parse)
     return f"`{option.key}`{also}", _format_default(option), values, option.doc, status(option)
 
 
 def _format_default(option: Option[Any]) -> str:
+    """Return the default of an option for the page's column "default"."""
     if option.default is None or option.default == ():
         return "none"
     if option.default == "":
@@ -61,7 +65,7 @@ def _format_default(option: Option[Any]) -> str:
 
 
 def _format_size(value: object) -> str:
-    """Return the default with a unit, such as " (100 MiB)", if it is a whole number of KiB, MiB or GiB; otherwise ""."""
+    """Return a default as a size, such as " (100 MiB)", if it is a whole number of KiB, MiB or GiB; otherwise ""."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 64 * KIB:
         return ""
     for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):

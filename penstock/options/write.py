@@ -13,7 +13,7 @@ _MODEL: Final = "org.apache.hudi.common.model"
 
 
 def payload_class(raw: str) -> str:
-    """Return the name of a payload: a name that the user registered, or the full name of a Java class.
+    """Parse the name of a payload: a name that the user registered, or a Java class, whose full name is returned.
 
     A Java class name without a package gets the package of Hudi's payloads, or that of its Debezium payloads.
     """
@@ -26,11 +26,12 @@ def payload_class(raw: str) -> str:
 
 
 def merger_class(raw: str) -> str:
-    """Return the name of a record merger: a name that the user registered, or the name of a Java class in Hudi's package."""
+    """Parse the name of a record merger: a name that the user registered, or a Java class, whose full name is returned."""
     return payload_class(raw)
 
 
 def _with_package(package: str, raw: str) -> str:
+    """Return a class name with `package` in front, unless it has a package or names a module."""
     name = filled(raw)
     return name if "." in name or ":" in name else f"{package}.{name}"
 

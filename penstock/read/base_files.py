@@ -43,7 +43,7 @@ _SIMPLE = re.compile(r"[A-Za-z0-9_.=/-]*")
 
 @dataclass(frozen=True)
 class TableScan:
-    """The session, plan, schema and column rules that all DataFrames of one query share."""
+    """What all DataFrames of one query share: session, plan, columns, and how partition columns and older types are read."""
 
     spark: SparkSession
     plan: QueryPlan
@@ -55,7 +55,7 @@ class TableScan:
 
 
 class _Branch(NamedTuple):
-    """What the base files of one branch, read as one DataFrame, have in common."""
+    """What base files must have in common to be read as one DataFrame, a branch of the query."""
 
     #: Partition columns that are null or empty in these files.
     nulls: frozenset[str]
@@ -66,11 +66,13 @@ class _Branch(NamedTuple):
 def read_base_files(
     scan: TableScan, slices: Iterable[FileSlice], touched: Mapping[FileSlice, Positions] | None = None
 ) -> list[DataFrame]:
-    """Return the rows of the slices' base files in the columns of `scan.schema`, as one DataFrame for each branch.
+    """Return the rows of the slices' base files with the columns of `scan.schema`.
+
+    There is one DataFrame per branch: base files with the same older column types and the same null partition columns.
 
     Args:
-        touched: the positions of the rows to leave out of each slice's base file, because the slice's log changes or deletes
-            them. None: every row is read.
+        touched: slice → positions of the rows to leave out of its base file, because the slice's log changes or deletes them.
+            None: every row is read.
     """
     branches: dict[_Branch, list[FileSlice]] = {}
     for file_slice in slices:
@@ -83,6 +85,13 @@ def read_base_files(
 def _read_branch(
     scan: TableScan, branch: _Branch, slices: Sequence[FileSlice], touched: Mapping[FileSlice, Positions]
 ) -> DataFrame:
+    """Return one DataFrame over base files with the same older column types and the same null partition columns.
+
+    Args:
+        branch: what the base files have in common.
+        slices: the slices of the base files.
+        touched: slice → positions of the rows to leave out of its base file.
+    """
     columns = scan.partition_columns
     native_base = columns.native_base if not branch.nulls else None
     older = {field.name: field.dataType for field in branch.older if field.name not in columns.places}
@@ -97,13 +106,14 @@ def _read_branch(
 
 
 def _select_column(wanted: StructField, columns: PartitionColumns, nulls: frozenset[str], older: DataType | None) -> Column | str:
-    """Return the expression that selects one column of the query from a branch.
+    """Return the expression that selects one column of the query from base files that are read as one DataFrame.
 
     It is the plain column name where the files hold the column in the wanted type, because Spark analyses a name fastest.
 
     Args:
-        nulls: the partition columns that are null or empty in the branch.
-        older: the type that the branch's files hold the column in, if it is an older one; None: the wanted type.
+        wanted: the name and type of the column in the query.
+        nulls: the partition columns that are null or empty in these files.
+        older: the older type in which these files hold the column; None: they hold it in the wanted type.
     """
     if not columns.is_stored(wanted.name, nulls):
         return columns.column(wanted, nulls).alias(wanted.name)
@@ -115,11 +125,14 @@ def _select_column(wanted: StructField, columns: PartitionColumns, nulls: frozen
 def _read_parquet(
     spark: SparkSession, table: TableState, slices: Sequence[FileSlice], schema: StructType, native_base: str | None
 ) -> DataFrame:
-    """Return Spark's scan of the slices' base files.
+    """Return a DataFrame in which Spark reads the slices' base files with its Parquet reader.
 
     Args:
         schema: the columns to read.
         native_base: the table's base path, if Spark derives the partition columns from the folders below it; None: it does not.
+
+    Raises:
+        CorruptFile: a base file was deleted while Spark listed the files.
     """
     files = [file_slice.base_file.path for file_slice in slices if file_slice.base_file]
     reader = spark.read.format("parquet").schema(schema).options(**_REBASE_MODES)
@@ -138,10 +151,10 @@ def _read_parquet(
 
 
 def _name_files(spark: SparkSession, files: Sequence[str], base_path: str) -> list[str]:
-    """Return the paths or patterns by which many files are passed to Spark: patterns, but single paths in a Connect session.
+    """Return the paths to pass to Spark for many base files: a few glob patterns, but each path itself in a Connect session.
 
-    A Connect session lists the files again with every action. If a file was removed since, a pattern would silently leave out
-    its rows, while a single path raises an error.
+    A Connect session lists the files again with every action. If a file was deleted since, a pattern would silently leave out its
+    rows, while a single path raises an error.
     """
     if is_connect(spark):
         return [_literal_path(path) for path in files]
@@ -149,7 +162,7 @@ def _name_files(spark: SparkSession, files: Sequence[str], base_path: str) -> li
 
 
 def _name_by_patterns(files: Sequence[str], base_path: str) -> list[str]:
-    """Return a few patterns `{first,second}` that name many files: every path passed to Spark costs a call to the JVM.
+    """Return a few glob patterns `{first,second}` that name all files: every path passed to Spark costs a call to the JVM.
 
     There are at least two patterns: Spark takes a single pattern for a folder that a stream may have written, and logs a warning
     with a long stack trace. A file with special characters in its path is passed by itself.
@@ -166,15 +179,18 @@ def _name_by_patterns(files: Sequence[str], base_path: str) -> list[str]:
 
 
 def _literal_path(path: str) -> str:
-    """Return a path with pattern characters escaped and the scheme `file:`, so that Spark reads exactly this local file."""
+    """Return a local path as Spark must get it: with the scheme `file:`, and characters of glob patterns escaped."""
     return SCHEME + _PATTERN.sub(r"\\\g<0>", path)
 
 
 @contextmanager
 def _listing_on_driver(spark: SparkSession, paths: int) -> Iterator[None]:
-    """Keep Spark from starting a job to list the paths, by raising its listing threshold above their number.
+    """Keep Spark from starting a job to list paths, by raising its listing threshold inside the `with` block.
 
     A listing job is wasted work, since all paths are files.
+
+    Args:
+        paths: the number of paths.
     """
     before = spark.conf.get(_LISTING_THRESHOLD)
     spark.conf.set(_LISTING_THRESHOLD, str(paths + 1))

@@ -29,11 +29,11 @@ _TYPES_WITHOUT_COMMAS = ("int", "long", "boolean")
 def keep_wanted_buckets(
     slices: list[FileSlice], equals: Mapping[str, object], table: TableState, schema: str | None
 ) -> list[FileSlice]:
-    """Return the slices that may hold rows whose columns have the values of `equals`; all slices if the bucket is not known.
+    """Return the slices that may hold rows with the values of `equals`; all slices if the bucket of these rows is not known.
 
     Args:
         equals: column → the value that the query asks for.
-        schema: the table's Avro schema, JSON; None: not known, and all slices are returned.
+        schema: the table's Avro schema as JSON; None: it is not known, and all slices are returned.
 
     Raises:
         OptionError: the options name a number of buckets, and the table or its files have another.
@@ -54,10 +54,13 @@ def keep_wanted_buckets(
 
 
 def _is_bucket_count_known(buckets: Buckets, slices: Sequence[FileSlice], table: TableState) -> bool:
-    """Whether the number of buckets is certain: with a wrong number the query would read the wrong files and miss rows.
+    """Whether the table's number of buckets is certain. With a wrong number a query would read the wrong files and miss rows.
 
-    It is certain if the table's properties name it or the table stores its hash rings. A number from the options is certain only
-    if the keys of some base files confirm it.
+    The number is certain if the table's properties name it or the table stores its hash rings. A number from the options is
+    certain only if the keys of some base files confirm it.
+
+    Raises:
+        OptionError: the options name another number than the table's properties or the keys of its base files.
     """
     stored = table.config.raw.get(o.BUCKET_COUNT.key)
     given = table.options.raw.get(o.BUCKET_COUNT.key)
@@ -80,6 +83,11 @@ def _build_key(equals: Mapping[str, object], table: TableState, bucket_fields: S
     """Build a record key that hashes to the bucket of the wanted rows; return None if `equals` does not determine the bucket.
 
     Key columns outside `bucket_fields` may be left out of this key: the hash does not use them.
+
+    Args:
+        equals: column → the value that the query asks for.
+        bucket_fields: the columns that the hash of the bucket index uses.
+        schema: the table's Avro schema as JSON; None: it is not known.
     """
     key_fields = table.config.record_key_fields
     if schema is None:
@@ -110,14 +118,14 @@ def _may_be_labelled(table: TableState, text: str) -> bool:
 
 
 def _plain_type(avro_type: object) -> object:
-    """Return the type of an Avro field without null: the first other branch of a union, or the type itself."""
+    """Return an Avro type without null: the first branch of a union that is not null, or the type itself."""
     if isinstance(avro_type, list):
         return next((_plain_type(branch) for branch in avro_type if branch != "null"), None)
     return avro_type
 
 
 def _key_text(value: object, avro_type: object) -> str | None:
-    """Return a value as a record key spells it; None if the column's type is spelled differently by different writers."""
+    """Return a value as record keys spell it; None if not all writers spell values of this Avro type alike."""
     if avro_type == "string" and isinstance(value, str):
         return value
     if avro_type == "boolean" and isinstance(value, bool):

@@ -23,7 +23,7 @@ GroupKey = tuple[str, str]
 
 
 class MissingFile(NamedTuple):
-    """A file that an incremental query needs and that was cleaned, with the instant of the write that created it."""
+    """A cleaned file that an incremental query needs, with the instant of the write that created it."""
 
     name: str
     written_at: str
@@ -31,7 +31,7 @@ class MissingFile(NamedTuple):
 
 @dataclass(frozen=True)
 class ChangedFiles:
-    """The files that the writes of a range added to one file group, of the newest slice only."""
+    """The files of one file group's newest slice that the writes in an incremental query's range added."""
 
     #: The base instant of that slice.
     base_instant: str
@@ -43,11 +43,11 @@ class ChangedFiles:
     def find_missing(self, file_slice: FileSlice | None) -> MissingFile | None:
         """Return the first of these files that the slice does not have; None if it has all.
 
-        A compaction repair renames log files that were written on top of a pending compaction: then the slice has log files of
-        a later base instant. Each such log file makes up for one log file that is not found under its old name.
+        A compaction repair renames log files that were written on top of a pending compaction: then the slice has log files of a
+        later base instant. Each of these makes up for one log file that is not found under its old name.
 
         Args:
-            file_slice: the slice that the group has now; None: the group has no slice any more.
+            file_slice: the slice that the file group has now; None: the file group has no slice any more.
         """
         logs = file_slice.log_files if file_slice else ()
         base_file = file_slice.base_file if file_slice else None
@@ -67,9 +67,9 @@ class ChangedFiles:
 def find_changed_groups(
     writes: Iterable[CompletedWrite], is_unscheduled: Callable[[str], bool] = lambda _: False
 ) -> dict[GroupKey, ChangedFiles]:
-    """Return the file groups that the writes changed, without groups that one of the writes replaced.
+    """Return the file groups that the writes changed, each with its changed files. Replaced file groups are left out.
 
-    Only the newest slice of each group needs to be read: a row that was written twice is in the later file, and a row that
+    Only the newest slice of each file group needs to be read: a row that was written twice is in the later file, and a row that
     clustering moved is in a file of the clustering.
 
     Args:
@@ -94,7 +94,7 @@ def find_changed_groups(
 
 
 def _base_instant(name: str) -> str | None:
-    """Return the base instant of the slice that a file is part of; None if the file holds no rows of the table."""
+    """Return the base instant of the slice that a file belongs to, from its name; None if the file holds no rows of the table."""
     base = parse_base_name(name)
     if base:
         return base.instant
@@ -103,6 +103,14 @@ def _base_instant(name: str) -> str | None:
 
 
 def _with_file(known: ChangedFiles | None, base_instant: str, name: str, time: str) -> ChangedFiles:
+    """Return the changed files of a file group with one file added. Files of an older slice are dropped.
+
+    Args:
+        known: the changed files so far; None: there are none.
+        base_instant: the base instant of the slice that the file belongs to.
+        name: the name of the added file.
+        time: the instant of the write that created the file.
+    """
     if known is None:
         return ChangedFiles(base_instant, {name: time})
     if known.base_instant > base_instant:
@@ -112,11 +120,13 @@ def _with_file(known: ChangedFiles | None, base_instant: str, name: str, time: s
 
 
 def _with_renamed(known: ChangedFiles | None, name: str) -> ChangedFiles:
+    """Return the changed files of a file group with a renamed log file added; `known` None: there are none so far."""
     known = known or ChangedFiles("")
     return replace(known, renamed=(*known.renamed, name))
 
 
 def _replaced_groups(write: CompletedWrite) -> set[GroupKey]:
+    """Return the file groups that a write replaced. Raises CorruptFile if a replace commit does not name them."""
     replaced = write.metadata.replaced
     if replaced is None and write.instant.action is Action.REPLACE_COMMIT:
         raise CorruptFile(f"{write.instant.file_name} does not say which file groups it replaced")
@@ -130,7 +140,8 @@ def find_missing_file(changed: Mapping[GroupKey, ChangedFiles], slices: Sequence
     """Return the first changed file that no longer exists, named by its path below the base path; None if all exist.
 
     Args:
-        slices: the newest slices of the changed groups, as listed now.
+        changed: the changed file groups, from `find_changed_groups`.
+        slices: the newest slices of the changed file groups, as listed now.
     """
     slice_of_group = {(file_slice.partition_path, file_slice.file_id): file_slice for file_slice in slices}
     for group, files in changed.items():
@@ -154,7 +165,7 @@ class FilePattern:
 
 
 def keep_matching(changed: Mapping[GroupKey, ChangedFiles], base_path: str, pattern: FilePattern) -> dict[GroupKey, ChangedFiles]:
-    """Return the groups with a changed file whose path matches the pattern."""
+    """Return those file groups of `changed` that have a changed file whose full path matches the pattern."""
     matching: dict[GroupKey, ChangedFiles] = {}
     for group, files in changed.items():
         names = (*files.files, *files.renamed)

@@ -16,7 +16,7 @@ from penstock.timeline.history import InstantRange
 
 
 def keep_changed_rows(rows: pa.Table, changes: InstantRange) -> pa.Table:
-    """Return the rows whose commit time is in the range `changes`. Runs in workers."""
+    """Return the rows whose commit time is in the range `changes`, its begin excluded and its end included. Runs in workers."""
     times = rows[COMMIT_TIME]
     return rows.filter(pc.and_(pc.greater(times, changes.begin), pc.less_equal(times, changes.end)))
 
@@ -24,8 +24,9 @@ def keep_changed_rows(rows: pa.Table, changes: InstantRange) -> pa.Table:
 def filter_changes(frame: DataFrame, plan: QueryPlan) -> DataFrame:
     """Return the rows of `frame` that an incremental query asks for, by commit time and by the conditions of its options.
 
-    Other queries get `frame` unchanged. Spark pushes the filter down to its Parquet reader, which skips row groups. A filter by
-    range uses only the least and greatest commit time of a row group; a filter by single times also uses its dictionary.
+    For other queries `frame` is returned unchanged. Spark pushes the filter down to its Parquet reader, which skips row groups. A
+    filter by range uses only the least and greatest commit time of a row group; a filter by single times also uses its
+    dictionary.
 
     Raises:
         OptionError: a condition of hoodie.datasource.read.incr.filters is not valid Spark SQL for the table's columns.
@@ -51,7 +52,10 @@ def filter_changes(frame: DataFrame, plan: QueryPlan) -> DataFrame:
 
 
 def split_conditions(text: str) -> list[str]:
-    """Split the value of the filters option at commas. Commas inside parentheses or quotes do not split."""
+    """Split the value of hoodie.datasource.read.incr.filters at commas into conditions.
+
+    Commas inside parentheses or quotes do not split.
+    """
     parts = [""]
     depth = 0
     quote = ""

@@ -30,7 +30,7 @@ _lock = Lock()
 
 
 def find_frame(spark: SparkSession, query: Query, table: TableState) -> DataFrame | None:
-    """Return the cached DataFrame of an equal query over the same timeline and properties; None if there is none."""
+    """Return the cached DataFrame of an equal query over the same timeline and table properties; None if there is none."""
     key = _frame_key(spark, query, table)
     with _lock:
         frame = _frames.get(key)
@@ -41,9 +41,10 @@ def find_frame(spark: SparkSession, query: Query, table: TableState) -> DataFram
 
 
 def keep_frame(spark: SparkSession, plan: QueryPlan, query: Query, frame: DataFrame) -> None:
-    """Cache the DataFrame of a query if it reads many files and no log files.
+    """Add the DataFrame of a query to the cache if it reads many files and no log files.
 
     Args:
+        plan: the plan that `frame` reads.
         query: the query as the caller asked it. `plan.query` of an incremental query differs: `as_of` is the end of its range.
     """
     if len(plan.all_slices) < _MANY_FILES or plan.slices_with_logs:
@@ -56,7 +57,7 @@ def keep_frame(spark: SparkSession, plan: QueryPlan, query: Query, frame: DataFr
 
 
 def _frame_key(spark: SparkSession, query: Query, table: TableState) -> Hashable:
-    """Build the cache key: everything that decides which rows a query returns.
+    """Build the cache key of a query: everything that decides which rows it returns.
 
     `id(spark)` identifies the session: a cached DataFrame keeps its session alive, so no other session can get the same id.
     """
@@ -67,5 +68,5 @@ def _frame_key(spark: SparkSession, query: Query, table: TableState) -> Hashable
 
 
 def _with_own_columns(frame: DataFrame) -> DataFrame:
-    """Return the DataFrame with new column ids: Spark cannot join two DataFrames whose columns have the same ids."""
+    """Return the DataFrame with new column ids, because Spark cannot join two DataFrames whose columns have the same ids."""
     return frame.selectExpr(*(f"{quoted(name)} AS {quoted(name)}" for name in frame.columns))

@@ -88,10 +88,14 @@ def _check(query: Query, table: TableState) -> None:
 
 
 def _find_end(query: Query, table: TableState, asked: InstantRange) -> str:
-    """Return the end of the range. A hole ends it early: a pending write with a completed write after it.
+    """Return the end of the query's range: `asked.end`, or an earlier time if the range has a hole.
 
-    If the range included the write after the hole, a reader that continues from there would never see the rows of the pending
-    write. So the range ends with the last completed write before the hole. A pending clustering is no hole: it adds no rows.
+    A hole is a pending write with a completed write after it. If the range included the later write, a reader that continues from
+    there would never see the rows of the pending write. So the range ends with the last completed write before the hole. A
+    pending clustering is no hole: it adds no rows.
+
+    Args:
+        asked: the range that the query asks for.
 
     Raises:
         OptionError: the range has a hole, and the policy for holes in the timeline is FAIL.
@@ -116,7 +120,13 @@ def _find_end(query: Query, table: TableState, asked: InstantRange) -> str:
 
 
 def _choose_schema(query: Query, table: TableState, writes: list[CompletedWrite]) -> str | None:
-    """Return the Avro schema of the query: the table's current schema, or with INCREMENTAL_END_SCHEMA that of the range's end."""
+    """Return the Avro schema of the query's rows as JSON; None if the table has none.
+
+    With the option INCREMENTAL_END_SCHEMA it is the schema at the end of the range, otherwise the table's current schema.
+
+    Args:
+        writes: the completed writes of the range, oldest first.
+    """
     if not query.options[o.INCREMENTAL_END_SCHEMA] or not writes:
         return read_table_schema(table)
     for write in reversed(writes):
@@ -127,6 +137,10 @@ def _choose_schema(query: Query, table: TableState, writes: list[CompletedWrite]
 
 def _find_slices(query: Query, table: TableState, changes: InstantRange, writes: list[CompletedWrite]) -> list[FileSlice]:
     """Return the slices to read: of each file group that the writes changed, the newest slice at the end of the range.
+
+    Args:
+        changes: the range of the query.
+        writes: the completed writes of the range, oldest first.
 
     Raises:
         ChangesLost: a file of the range was cleaned.
@@ -150,7 +164,7 @@ def _find_slices(query: Query, table: TableState, changes: InstantRange, writes:
 
 
 def _is_unscheduled(table: TableState, base_instant: str) -> bool:
-    """Whether a base instant is that of an unscheduled compaction: the active timeline has no instant of that time any more.
+    """Whether a base instant is that of an unscheduled compaction: it is missing on the active timeline, but not archived.
 
     Unscheduling a compaction renames the log files that have this base instant.
     """
@@ -161,7 +175,12 @@ def _is_unscheduled(table: TableState, base_instant: str) -> bool:
 
 
 def _check_files_exist(changed: dict[GroupKey, ChangedFiles], slices: list[FileSlice], table: TableState) -> None:
-    """Raise ChangesLost if a file that the range needs is in none of the slices, because a clean deleted it."""
+    """Raise ChangesLost if a changed file is in none of the slices, because a clean deleted it.
+
+    Args:
+        changed: the changed file groups, from `find_changed_groups`.
+        slices: the newest slices of the changed file groups, as listed now.
+    """
     missing = find_missing_file(changed, slices)
     if missing:
         raise ChangesLost(
@@ -170,14 +189,15 @@ def _check_files_exist(changed: dict[GroupKey, ChangedFiles], slices: list[FileS
 
 
 def _check_writers_known(table: TableState, changes: InstantRange, writes: list[CompletedWrite], slices: list[FileSlice]) -> None:
-    """Raise ChangesLost if the write of a file is neither on the active timeline nor in the archive.
+    """Raise ChangesLost if a slice may hold changes of a write that is neither on the active timeline nor in the archive.
 
-    Only slices from before the active timeline are checked. The name of a log file does not contain the instant that wrote it;
-    so if one of these slices has log files, the table must have an archive.
+    Only slices from before the active timeline are checked. The name of a log file does not contain the instant that wrote it; so
+    if one of these slices has log files, the table must have an archive.
 
     Args:
+        changes: the range of the query.
         writes: the completed writes of the range, from the active timeline and the archive.
-        slices: the newest slices of all groups at the end of the range.
+        slices: the newest slices of all file groups at the end of the range.
     """
     known = {write.time for write in writes}
     start = table.timeline.start or ""
@@ -204,7 +224,7 @@ _ADVICE = (
 
 
 def _plan_full_scan(query: Query, table: TableState, changes: InstantRange) -> QueryPlan:
-    """Plan a scan of the current snapshot that keeps the rows with a commit time in the range: the fallback after ChangesLost."""
+    """Plan a scan of the current snapshot that keeps rows with a commit time in `changes`: the fallback after ChangesLost."""
     snapshot = plan_query(replace(query, kind="snapshot"), table)
     pattern = FilePattern(query.options[o.INCREMENTAL_GLOB])
     slices: list[FileSlice] = []

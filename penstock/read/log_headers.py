@@ -39,13 +39,15 @@ _SLICES_AT_ONCE = 8
 
 
 class _Headers(NamedTuple):
+    """The result of reading the block headers of one slice's log."""
+
     scan: LogScan
     #: Positions of the base file's rows that the log touches; None: not asked for, or the headers do not name them.
     touched: Positions | None
 
 
 def read_log_headers(plan: QueryPlan) -> QueryPlan:
-    """Read block headers on the driver if that is cheap or useful, and return the plan with `log_scans` and `touched` filled.
+    """Read block headers on the driver if that is cheap or useful; return the plan with `log_scans` and `touched` filled.
 
     A damaged log raises Penstock's own error here; raised in a worker, it would arrive as text inside an error of Spark. If the
     plan has several partitions, a damaged log is only a warning here, since a later filter may exclude its partition.
@@ -96,6 +98,7 @@ def _slices_for_spark(plan: QueryPlan) -> Sequence[FileSlice]:
 
 
 def _read_headers(storage: Storage, file_slice: FileSlice, times: CommittedTimes, needs_positions: bool) -> _Headers:
+    """Read the block headers of a slice's log. `needs_positions`: whether to find the base rows that the log touches."""
     scan = scan_slice(storage, file_slice, times)
     for _, block in scan.blocks:
         check_block_type(block)

@@ -69,7 +69,7 @@ RowReader = Callable[[Storage, FileSlice, MergeRules, Sequence[str], "LogScan | 
 
 @dataclass(frozen=True)
 class _WorkerRead:
-    """What workers read, and how they send it to Spark. Pickled to the workers."""
+    """What workers read from slices with logs, and how they send the rows to Spark. Pickled to the workers."""
 
     storage: Storage
     slices: tuple[FileSlice, ...]
@@ -87,7 +87,7 @@ class _WorkerRead:
 
 
 def read_log_slices(scan: TableScan) -> list[DataFrame]:
-    """Return DataFrames over the plan's slices with log files, in the columns of `scan.schema`. The caller unions them."""
+    """Return DataFrames over the plan's slices with log files, with the columns of `scan.schema`. The caller unions them."""
     plan = scan.plan
     if not plan.slices_with_logs:
         return []
@@ -113,6 +113,9 @@ def _choose_skipped_rows(touched: Mapping[FileSlice, Positions], rules: MergeRul
     """Choose the slices whose base files Spark reads itself; return each with the positions of the rows that Spark skips.
 
     The result is empty if the bits for `skip_rows` would take too much memory.
+
+    Args:
+        touched: slice → positions of the base file's rows that its log changes or deletes.
     """
     chosen: dict[FileSlice, Positions] = {}
     for file_slice, positions in touched.items():
@@ -123,6 +126,7 @@ def _choose_skipped_rows(touched: Mapping[FileSlice, Positions], rules: MergeRul
 
 
 def _is_worth_skipping(positions: Positions, rules: MergeRules) -> bool:
+    """Whether Spark should read a base file itself and skip the rows at `positions`, as logs always win or touch few rows."""
     # The bound comes first: a position from a file may be any number, and the share allocates up to the greatest.
     if positions.max(initial=0) > _MOST_SKIPPABLE_ROWS:
         return False
@@ -130,7 +134,7 @@ def _is_worth_skipping(positions: Positions, rules: MergeRules) -> bool:
 
 
 def _touched_share(positions: Positions) -> float:
-    """Return the share of touched rows among the rows up to the last touched one: an estimate for the whole base file."""
+    """Estimate the share of a base file's rows that its log touches: their share among the rows up to the last touched one."""
     if not len(positions):
         return 0.0
     is_touched = np.zeros(1 + int(positions.max()), np.bool_)
@@ -139,7 +143,12 @@ def _touched_share(positions: Positions) -> float:
 
 
 def _read_in_workers(scan: TableScan, slices: Sequence[FileSlice], rules: MergeRules, read_rows: RowReader) -> list[DataFrame]:
-    """Return the rows that workers read from the slices: one DataFrame, or one per partition if these are few and large."""
+    """Return the rows that workers read from the slices: one DataFrame, or one per partition if partitions are few and large.
+
+    Args:
+        rules: how workers merge base files and logs.
+        read_rows: the function that yields the rows of one slice in a worker.
+    """
     if not slices:
         return []
     by_path = group_by_partition(slices)
@@ -153,7 +162,11 @@ def _read_in_workers(scan: TableScan, slices: Sequence[FileSlice], rules: MergeR
 def _read_partition(
     scan: TableScan, path: str, slices: Sequence[FileSlice], rules: MergeRules, read_rows: RowReader
 ) -> DataFrame:
-    """Return a DataFrame over one partition. Columns whose values the partition path names are literals that no worker reads."""
+    """Return a DataFrame over the slices of the partition `path`. Column values that the path names become literals.
+
+    Args:
+        read_rows: the function that yields the rows of one slice in a worker.
+    """
     columns = scan.partition_columns
     literals = {*columns.places, PARTITION_COLUMN} - columns.nulls_of(path)
     stored = StructType([field for field in scan.schema if field.name not in literals])
@@ -175,10 +188,10 @@ def _read_columns(
     schema: StructType,
     folder_columns: PartitionColumns,
 ) -> DataFrame:
-    """Return a DataFrame whose rows worker tasks read, with those columns of `schema` that the table's files have.
+    """Return a DataFrame whose rows workers read from the slices, with those columns of `schema` that the table's files have.
 
     Args:
-        read_rows: how workers read a slice.
+        read_rows: the function that yields the rows of one slice in a worker.
         folder_columns: the columns whose values come from the partition path instead of the files.
     """
     plan = scan.plan
@@ -208,9 +221,9 @@ def _read_columns(
 
 
 def _scans_for_workers(plan: QueryPlan, slices: Sequence[FileSlice], read_rows: RowReader) -> dict[FileSlice, LogScan]:
-    """Return the log scans that the driver has for these slices, without record positions if workers do not use them.
+    """Return the log scans that the driver has made of these slices, without record positions if workers do not use them.
 
-    They are kept small because every task receives the scans of all slices.
+    The scans are kept small because every task receives those of all slices.
     """
     scans: dict[FileSlice, LogScan] = {}
     for file_slice in slices:
@@ -221,7 +234,7 @@ def _scans_for_workers(plan: QueryPlan, slices: Sequence[FileSlice], read_rows: 
 
 
 def _without_positions(log_scan: LogScan) -> LogScan:
-    """Return the log scan without the record positions of its block headers, which are most of its size."""
+    """Return the log scan without the record positions in its block headers, which are most of its size."""
     blocks: list[BlockInFile] = []
     for file, block in log_scan.blocks:
         header = {key: text for key, text in block.header.items() if key != HeaderKey.RECORD_POSITIONS}
@@ -230,16 +243,24 @@ def _without_positions(log_scan: LogScan) -> LogScan:
 
 
 def _cast_back(wanted: StructField, sent: StructField, column: Column | str) -> Column | str:
-    """Return an expression for the column in its wanted type. Workers send a column from the partition path as a string."""
+    """Return an expression for the column in its wanted type. Workers send a column from the partition path as a string.
+
+    Args:
+        column: an expression for the column as workers send it.
+    """
     if wanted.dataType == sent.dataType:
         return column
     return F.col(quoted(wanted.name)).cast(wanted.dataType).alias(wanted.name)
 
 
 def _count_tasks(spark: SparkSession, slices: int, size_bytes: int) -> int:
-    """Return the number of Spark tasks that share the slices: at least 4 per core, or one per 256 MiB if that is more.
+    """Return the number of Spark tasks that share the slices: 4 per core, or one per 256 MiB if that is more.
 
     It never exceeds the number of slices.
+
+    Args:
+        slices: the number of slices.
+        size_bytes: the bytes that workers read from all slices.
     """
     balanced = _TASKS_PER_CORE * (count_cores(spark.conf) or slices)
     return min(slices, max(balanced, size_bytes // _TASK_BYTES))
@@ -254,7 +275,12 @@ def _bytes_read(slices: Sequence[FileSlice], read_rows: RowReader) -> int:
 
 
 def _run_tasks(work: _WorkerRead, tasks: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of each task whose number is in `batches`. Task n of t tasks reads every t-th slice, from the n-th on."""
+    """Yield the rows of each task whose number is in `batches`. Runs in workers.
+
+    Args:
+        tasks: the number of all tasks. Task n reads slices n, n + `tasks`, n + 2 * `tasks` and so on.
+        batches: record batches whose first column holds task numbers.
+    """
     for batch in batches:
         for number in batch.column(0).to_pylist():  # task numbers, not rows of the table
             for file_slice in work.slices[number::tasks]:
@@ -262,6 +288,7 @@ def _run_tasks(work: _WorkerRead, tasks: int, batches: Iterator[pa.RecordBatch])
 
 
 def _send_slice(work: _WorkerRead, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of one slice as record batches in the form in which workers send them to Spark. Runs in workers."""
     log_scan = work.log_scans.get(file_slice)
     try:
         for rows in work.read_rows(work.storage, file_slice, work.rules, work.schema.names, log_scan):

@@ -44,7 +44,9 @@ def choose_encoding(
 
     Args:
         columns: the columns that workers send.
-        times: the instants of the completed writes on the active timeline. An older commit time is sent as a string.
+        slices: the slices that workers read. Their partition paths and file names get numbers.
+        times: the instants of the completed writes on the active timeline, which get numbers. An older commit time is sent as a
+            string.
         key_fields: the columns that the record key is made of.
     """
     file_names: set[str] = set()
@@ -63,14 +65,20 @@ def choose_encoding(
 
 
 def encoded_schema(columns: StructType, encoding: MetaEncoding) -> StructType:
-    """Return the schema of the rows that workers send: all of `columns`, then a column per numbered one, then the flag."""
+    """Return the schema of the rows that workers send: `columns`, then a number column per numbered meta column, then the flag.
+
+    The flag column says whether the record key equals a data column. It is left out if `encoding.key_column` is None.
+    """
     numbers = [StructField(name + NUMBER, IntegerType()) for name in encoding.numbered]
     flags = [StructField(RECORD_KEY + SAME, BooleanType())] if encoding.key_column else []
     return StructType([*columns, *numbers, *flags])
 
 
 def encode_rows(rows: pa.Table, encoding: MetaEncoding) -> pa.Table:
-    """Return the rows with numbers and flag appended, and nulls in place of the strings they stand for. Runs in workers."""
+    """Return the rows with number and flag columns appended, and null in place of each string that these stand for.
+
+    Runs in workers.
+    """
     for name, texts in encoding.numbered.items():
         numbers = pc.index_in(rows[name], value_set=pa.array(texts, rows[name].type))
         rows = _blank_known(rows, name, pc.is_valid(numbers)).append_column(name + NUMBER, numbers)
@@ -81,7 +89,7 @@ def encode_rows(rows: pa.Table, encoding: MetaEncoding) -> pa.Table:
 
 
 def _blank_known(rows: pa.Table, name: str, is_known: pa.ChunkedArray) -> pa.Table:
-    """Return the rows with column `name` set to null where `is_known` is true: there the number or flag stands for the value."""
+    """Return the rows with column `name` set to null where `is_known` is true, because a number or flag is sent instead."""
     column = rows[name]
     nulls = pa.nulls(len(rows), column.type)  # no scalar: pyarrow 17 computes wrong offsets in if_else for sliced arrays
     rest = nulls if pc.all(is_known).as_py() else pc.if_else(is_known, nulls, column)
@@ -89,14 +97,15 @@ def _blank_known(rows: pa.Table, name: str, is_known: pa.ChunkedArray) -> pa.Tab
 
 
 def decode_columns(columns: StructType, encoding: MetaEncoding) -> list[Column | str]:
-    """Return Spark expressions that rebuild `columns` from the columns that workers send.
+    """Return Spark expressions that rebuild `columns` from the encoded rows that workers send, in their order.
 
-    Each Spark function called here costs a call to the JVM, so unencoded columns are plain names.
+    Columns that are not encoded are returned as plain names, because each call of a Spark function costs a call to the JVM.
     """
     return [_decode_column(name, encoding) for name in columns.names]
 
 
 def _decode_column(name: str, encoding: MetaEncoding) -> Column | str:
+    """Return a Spark expression that rebuilds one column from the encoded rows; its plain name if it is not encoded."""
     sent = quoted(name)
     if name in encoding.numbered:
         texts = F.from_json(F.lit(json.dumps(encoding.numbered[name])), "array<string>")

@@ -57,7 +57,7 @@ _TO_THE_END = 1 << 30
 
 @dataclass(frozen=True)
 class PartitionColumns:
-    """How each partition column of one table is read. Pickled to the workers."""
+    """How each partition column of one table is read: from the partition path or from files. Pickled to the workers."""
 
     #: Column → the folder of the partition path that holds its value, counted from 0; None: the whole path is the value.
     places: Mapping[str, int | None] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class PartitionColumns:
     not_stored: frozenset[str] = frozenset()
 
     def nulls_of(self, partition_path: str) -> frozenset[str]:
-        """Return the partition columns that are null or empty in a partition: their folder is the default partition."""
+        """Return the partition columns that are null or empty in a partition: those whose folder is the default partition."""
         folders = partition_path.split("/")
         nulls: set[str] = set()
         for name, place in self.places.items():
@@ -86,23 +86,25 @@ class PartitionColumns:
         return frozenset(nulls)
 
     def _folder_value(self, name: str, folder: str) -> str:
+        """Return the value in a folder's name: without `name=` in front if folders are `column=value`."""
         return folder.removeprefix(f"{name}=") if self.hive_style else folder
 
     def is_stored(self, name: str, nulls: frozenset[str]) -> bool:
-        """Whether a plain column name selects the column: files store it, or it is Spark's own partition column.
+        """Whether Spark's Parquet scan has the column by its name: files store it, or it is Spark's own partition column.
 
         Args:
-            nulls: the partition columns that are null or empty in the branch.
+            nulls: the partition columns that are null or empty in the scanned files.
         """
         if name in self.places:
             return self.native_base is not None and not nulls
         return name not in self.not_stored
 
     def column(self, wanted: StructField, nulls: frozenset[str]) -> Column:
-        """Return the expression for a column for which `is_stored` is false.
+        """Return the expression for a column that Spark's Parquet scan does not have by its name (`is_stored` is false).
 
         Args:
-            nulls: the partition columns that are null or empty in the branch.
+            wanted: the name and type of the column in the query.
+            nulls: the partition columns that are null or empty in the scanned files.
         """
         if wanted.name not in self.places:
             return F.lit(None).cast(wanted.dataType)
@@ -136,9 +138,12 @@ class PartitionColumns:
         return F.when(is_known, _path_behind(self.prefix)).otherwise(searched)
 
     def column_in(self, wanted: StructField, partition_path: str) -> Column | str:
-        """Return an expression for a column in rows of one partition that workers read.
+        """Return an expression for a column in the rows that workers read from one partition.
 
         It is a literal if the partition path has the value, otherwise the name of the column that workers send.
+
+        Args:
+            wanted: the name and type of the column in the query.
         """
         is_stored = wanted.name not in self.not_stored
         if wanted.name in self.nulls_of(partition_path):
@@ -151,13 +156,16 @@ class PartitionColumns:
         return F.lit(None).cast(wanted.dataType).alias(wanted.name)
 
     def _text_in(self, name: str, partition_path: str) -> str:
-        """Return the value, as a string, that a partition path has for a column."""
+        """Return a column's value in a partition path, as a string."""
         place = self.places[name]
         text = partition_path if place is None else self._folder_value(name, partition_path.split("/")[place])
         return unquote(text) if self.url_encode else text
 
     def with_texts(self, rows: pa.Table, partition_path: str) -> pa.Table:
-        """Return rows of one partition with partition columns set to the values in its path, as strings. Runs in workers."""
+        """Return rows of one partition with the partition columns replaced by the values in its path, as strings.
+
+        Runs in workers.
+        """
         nulls = self.nulls_of(partition_path)
         for name in [name for name in rows.column_names if name in self.places]:
             stored = rows[name]
@@ -173,7 +181,7 @@ class PartitionColumns:
 
 
 def _path_behind(prefix: str) -> Column:
-    """Return an expression for the part of `_metadata.file_path` between a prefix and the slash before the file's name.
+    """Return an expression for the partition path: the part of `_metadata.file_path` between `prefix` and the file's name.
 
     It cuts bytes, which is faster than cutting a string: Spark finds a character by counting from the beginning.
     """
@@ -183,11 +191,12 @@ def _path_behind(prefix: str) -> Column:
 
 
 def _null_or_empty(wanted: StructField, stored: Column | None) -> Column:
-    """Return an expression for a column in the default partition's folder, whose rows are null or empty.
+    """Return an expression for a column in the default partition's folder, where it is null, empty or the folder's name.
 
     Its results are literals, so Spark can decide without opening a file that a filter on another value matches nothing.
 
     Args:
+        wanted: the name and type of the column in the query.
         stored: the column as files store it; None: no file stores it, and the result is null.
     """
     null = F.lit(None).cast(wanted.dataType)
@@ -205,6 +214,7 @@ def choose_partition_columns(plan: QueryPlan, schema: StructType, release: str) 
     """Choose which partition columns are taken from the partition path, and in which way.
 
     Args:
+        schema: the columns of the query.
         release: the version of Spark, such as 4.0.1.
     """
     config = plan.table.config
@@ -234,7 +244,7 @@ def choose_partition_columns(plan: QueryPlan, schema: StructType, release: str) 
 
 
 def _find_places(plan: QueryPlan, schema: StructType) -> dict[str, int | None]:
-    """Return column → number of the folder that holds its value, None for the whole path.
+    """Return column → number of the folder in the partition path that holds its value; None: the whole path is the value.
 
     The result is empty if the partition paths of the plan do not have one folder per partition column.
     """
@@ -257,11 +267,15 @@ def _find_places(plan: QueryPlan, schema: StructType) -> dict[str, int | None]:
 
 
 def _is_hive_style(path: str, fields: Iterable[str]) -> bool:
+    """Whether each folder of a partition path begins with `column=`, for the partition columns `fields` in order."""
     return all(folder.startswith(f"{name}=") for folder, name in zip(path.split("/"), fields, strict=True))
 
 
 def _find_prefix(plan: QueryPlan) -> str | None:
-    """Return what comes before the partition path in file paths; None if the base path or a file name is URL-encoded there."""
+    """Return what comes before the partition path in `_metadata.file_path`.
+
+    Returns None if that is not known, because a URL encodes characters of the base path or of a file name.
+    """
     base_path = plan.table.base_path
     names = [file_slice.base_file.name for file_slice in plan.all_slices if file_slice.base_file]
     is_plain = _PLAIN.fullmatch(base_path) and all(_PLAIN.fullmatch(name) for name in names)
@@ -269,7 +283,7 @@ def _find_prefix(plan: QueryPlan) -> str | None:
 
 
 def _may_use_path(plan: QueryPlan, schema: StructType) -> bool:
-    """Whether partition values may be taken from the path.
+    """Whether the query may take partition values from the partition path.
 
     That requires the option READ_PARTITION_VALUES=path, no column named `_metadata`, and a key generator that maps values to
     folders one to one.

@@ -26,7 +26,7 @@ from penstock.timeline.history import InstantRange
 
 @dataclass(frozen=True)
 class QueryPlan:
-    """The file slices that a query reads, the schema of its rows, and the range of commit times it keeps."""
+    """The file slices that a query reads, the schema of its rows, and the range of commit times that it keeps."""
 
     table: TableState
     query: Query
@@ -45,23 +45,23 @@ class QueryPlan:
 
     @property
     def all_slices(self) -> list[FileSlice]:
-        """The slices of all partitions."""
+        """The slices of all partitions of the plan, as one list."""
         return list(chain.from_iterable(self.slices.values()))
 
     @property
     def slices_with_logs(self) -> list[FileSlice]:
-        """The slices that have log files to merge."""
+        """The slices of the plan that have log files to merge."""
         return [file_slice for file_slice in self.all_slices if file_slice.log_files]
 
     @property
     def slices_without_logs(self) -> list[FileSlice]:
-        """The slices of a base file alone."""
+        """The slices of the plan that are a base file alone."""
         return [file_slice for file_slice in self.all_slices if not file_slice.log_files]
 
     def needs_only_log(self, file_slice: FileSlice) -> bool:
-        """Whether only the slice's log can have rows in the range of an incremental query, so that its base file is not read.
+        """Whether an incremental query can skip the slice's base file, because only the log can have rows of its range.
 
-        A base file has no row with a later commit time than its own instant.
+        A base file has no row with a later commit time than its own instant. False for other queries.
         """
         if self.changes is None:
             return False
@@ -72,7 +72,7 @@ def plan_query(query: Query, table: TableState) -> QueryPlan:
     """Plan a snapshot, read-optimized or time travel query: decide which file slices answer it.
 
     Raises:
-        OptionError: no partition matches the query's paths, or its time cannot be read (any more).
+        OptionError: no partition matches the query's paths, or the table cannot be read as of the query's time.
     """
     if query.as_of is not None:
         check_time(table, query.as_of)
@@ -92,12 +92,17 @@ def plan_query(query: Query, table: TableState) -> QueryPlan:
 
 
 def file_name(file_slice: FileSlice) -> str:
-    """Return the file name that a query's paths must match to include a slice: its base file, or else its first log file."""
+    """Return the file name that a query's path patterns must match to include a slice.
+
+    It is the name of the base file if there is one, otherwise of the first log file.
+    """
     return file_slice.base_file.name if file_slice.base_file else file_slice.log_files[0].name
 
 
 def _list_wanted_partitions(query: Query, table: TableState) -> list[str]:
-    """Return the partitions that the query's paths match. If every path is exactly a partition, the table is not listed.
+    """Return the partition paths that the query's path patterns match. `query.within` must not be None.
+
+    If every pattern is exactly a partition, the table's folders are not listed.
 
     Raises:
         OptionError: no partition matches.

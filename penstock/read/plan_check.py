@@ -15,7 +15,7 @@ from penstock.timeline.store import instant_path, load_timeline
 
 
 def still_holds(plan: QueryPlan) -> bool:
-    """Whether no file that the plan should read was deleted before folders were listed. If False, plan the query again.
+    """Whether the plan has every file that it should read. False: a clean deleted one before the listing; plan the query again.
 
     Raises:
         FileNotFoundError: an instant was archived while it was read.
@@ -36,7 +36,7 @@ def still_holds(plan: QueryPlan) -> bool:
 
 
 def _keeps_files_of(table: TableState, clean: Instant, time: str) -> bool:
-    """Whether a clean, completed or running, keeps all files of the table as of `time`."""
+    """Whether a clean, completed or running, keeps all files that the table had at `time`."""
     path = instant_path(table.base_path, clean.in_state(State.REQUESTED))
     earliest = read_clean_plan(table.storage.read(path), path).earliest
     return earliest is not None and earliest.time <= time

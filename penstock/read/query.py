@@ -19,7 +19,7 @@ from penstock.timeline.instant import parse_bound_time, parse_query_time
 
 @dataclass(frozen=True)
 class Query:
-    """One read of a table: the kind of query, its time or range, and the partitions, columns and values that it asks for."""
+    """What one read asks of a table: the kind of query, its time or range, and the partitions, columns and values wanted."""
 
     base_path: str
     #: `snapshot`, `read_optimized` or `incremental`.
@@ -38,11 +38,11 @@ class Query:
     until: str | None = None
 
     def asks_for(self, partition_path: str) -> bool:
-        """Whether the query's path patterns match a partition, or may match files in it."""
+        """Whether the query reads a partition: its path patterns match the partition, or may match files in it."""
         return self.within is None or any(_covers(pattern, partition_path) for pattern in self.within)
 
     def asks_for_file(self, partition_path: str, file_name: str) -> bool:
-        """Whether a path pattern of the query matches a file. A pattern may name a partition, a folder above it or a file."""
+        """Whether the query reads a file: one of its path patterns matches the file, its partition or a folder above."""
         if self.within is None:
             return True
         path = f"{partition_path}/{file_name}" if partition_path else file_name
@@ -61,7 +61,9 @@ def _covers(pattern: str, path: str) -> bool:
 
 
 def parse_query(paths: Sequence[str], options: Options) -> Query:
-    """Parse the paths and options of a read: find the table that the paths are in, the kind of query, and its time or range.
+    """Build the `Query` of a read from its paths and options.
+
+    The table is found from the paths, which may lead to the table's base path or to partitions and files below it.
 
     Raises:
         OptionError: no path, paths of several tables, or options that do not go together.
@@ -92,10 +94,12 @@ def parse_query(paths: Sequence[str], options: Options) -> Query:
 
 
 def _parse_patterns(rests: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the path patterns of a query, with braces expanded; None, the whole table, if a path is the base path.
+    """Return the path patterns of a query, with braces expanded; None if one of its paths is the table's base path.
+
+    None means that the query reads the whole table.
 
     Args:
-        rests: the part of each path below the base path.
+        rests: the part of each path below the base path; empty for the base path itself.
     """
     if "" in rests:
         return None
@@ -106,7 +110,7 @@ def _parse_patterns(rests: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _check_options(options: Options) -> None:
-    """Raise OptionError for an option of incremental queries in another query, or AS_OF_INSTANT in an incremental one."""
+    """Raise OptionError for options of incremental queries in another query, and for AS_OF_INSTANT in an incremental query."""
     if options[o.QUERY_TYPE] != "incremental":
         only_incremental: tuple[o.Option[Any], ...] = (
             o.BEGIN_INSTANT,
@@ -128,12 +132,13 @@ def _check_options(options: Options) -> None:
 
 
 def _parse_bound(options: Options, option: o.Option[str | None]) -> str | None:
+    """Return the begin or end of an incremental query's range from `option`, as an instant time; None if it is not set."""
     text = options[option]
     return parse_bound_time(text, option.key) if text else None
 
 
 def _find_table(path: str) -> tuple[str, str]:
-    """Return the base path of the table that a path is in, and the part of the path below it.
+    """Return (base path of the table that a path is in, the part of the path below it).
 
     Raises:
         TableNotFound: there is no table at the path or above it.
@@ -158,7 +163,7 @@ def _find_table(path: str) -> tuple[str, str]:
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """Expand a pattern with `{a,b}` to one pattern per choice."""
+    """Expand a pattern with `{a,b}` to a list of patterns, one per choice."""
     match = re.search(r"\{([^{}]*,[^{}]*)\}", pattern)
     if not match:
         return [pattern]

@@ -43,6 +43,7 @@ def scan(spark: SparkSession, plan: QueryPlan) -> DataFrame:
 
 
 def _scan_files(spark: SparkSession, plan: QueryPlan, schema: StructType) -> DataFrame:
+    """Return the union of the DataFrames over the plan's slices, filtered by commit time for an incremental query."""
     table_scan = TableScan(
         spark,
         plan,
@@ -58,7 +59,7 @@ def _scan_files(spark: SparkSession, plan: QueryPlan, schema: StructType) -> Dat
 
 
 def _only_equal(frame: DataFrame, equals: Iterable[tuple[str, object]]) -> DataFrame:
-    """Return the rows whose columns have the values of `equals`. Raise SchemaError for a column that the table does not have."""
+    """Return the rows that have each (column, value) of `equals`. Raises SchemaError if the table does not have a column."""
     for column, value in equals:
         if column not in frame.columns:
             raise SchemaError(f"the table has no column {column!r}; it has {', '.join(frame.columns)}")
@@ -71,6 +72,9 @@ def _wanted_columns(plan: QueryPlan, schema: StructType) -> StructType:
 
     Spark cannot prune columns that Python workers send, so workers must be started with the wanted columns alone. Without logs
     Spark prunes columns itself.
+
+    Args:
+        schema: all columns of the table.
     """
     if plan.query.options[o.INCREMENTAL_FILTERS]:
         return schema  # a condition may be on any column
@@ -82,7 +86,7 @@ def _wanted_columns(plan: QueryPlan, schema: StructType) -> StructType:
 
 
 def table_struct(plan: QueryPlan) -> StructType:
-    """Return all columns of the plan's table, meta columns first."""
+    """Return all columns of the plan's table in Spark's types, meta columns first."""
     meta = [StructField(name, StringType()) for name in META_COLUMNS]
     if plan.schema is None:
         return StructType(meta)

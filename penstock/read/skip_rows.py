@@ -24,10 +24,11 @@ _WORDS = "__penstock_words"
 
 
 def skip_rows(scan: DataFrame, columns: Sequence[Column | str], touched: Mapping[FileSlice, Positions]) -> DataFrame:
-    """Return the columns of `scan` without the rows at the touched positions.
+    """Return `columns` of a scan of base files without the rows that the slices' logs touch.
 
     Args:
-        scan: Spark's scan of the base files of slices of one branch.
+        scan: a DataFrame in which Spark reads base files.
+        columns: the names or expressions to select.
         touched: slice → the positions of the rows to leave out of its base file.
     """
     files = [(file_slice.base_file, positions) for file_slice, positions in touched.items() if file_slice.base_file]
@@ -43,7 +44,7 @@ def skip_rows(scan: DataFrame, columns: Sequence[Column | str], touched: Mapping
 
 
 class _FileKey(NamedTuple):
-    """The column of `_metadata` that identifies the file of each row: the file size if `is_size`, otherwise the file name."""
+    """The `_metadata` column that identifies the file of each row: the file size if `is_size`, otherwise the file name."""
 
     is_size: bool
     column: str
@@ -51,14 +52,14 @@ class _FileKey(NamedTuple):
 
 
 def _choose_file_key(files: Sequence[BaseFile]) -> _FileKey:
-    """Choose the file size as key if all sizes differ, otherwise the name: comparing numbers is much faster than names."""
+    """Choose how the join identifies files: by size if all sizes differ, otherwise by name. Numbers compare much faster."""
     if len({file.size_bytes for file in files}) == len(files):
         return _FileKey(True, "_metadata.file_size", "bigint")
     return _FileKey(False, "_metadata.file_name", "string")
 
 
 def _words_text(positions: Positions) -> str:
-    """Return a JSON list of 64-bit numbers. Bit n % 64 of number n / 64, counted from the lowest, is 1 if n is a position."""
+    """Return row positions as bits: a JSON list of 64-bit words. Bit n % 64 of word n // 64 is 1 if n is a position."""
     bits = np.zeros(64 * (1 + int(positions.max(initial=0)) // 64), np.uint8)
     bits[positions] = 1
     words = np.packbits(bits, bitorder="little").view("<i8").tolist()

@@ -26,7 +26,10 @@ _Group = tuple[str, str]
 
 
 def check_time(table: TableState, as_of: str) -> None:
-    """Raise OptionError if a pending write is not later than `as_of`, or if the last clean did not keep the files of `as_of`."""
+    """Raise OptionError if the table cannot be read as of `as_of`: a write up to then is pending, or its files were cleaned.
+
+    Whether its files were cleaned is decided by the earliest time that the last clean kept.
+    """
     incomplete = [instant.time for instant in table.timeline.pending if instant.action in WRITE_ACTIONS]
     if incomplete and as_of >= min(incomplete):
         raise OptionError(
@@ -39,7 +42,7 @@ def check_time(table: TableState, as_of: str) -> None:
 
 
 def earliest_kept(table: TableState) -> str | None:
-    """Return the earliest time that can be read after the last clean; None if the timeline has no completed clean.
+    """Return the earliest time as of which the table can be read after its last clean; None if it has no completed clean.
 
     If the last clean records no time, the result is the first instant of the active timeline: archived cleans are not read.
     """
@@ -53,6 +56,7 @@ def check_slices(table: TableState, query: Query, groups: Iterable[FileGroup]) -
     """Raise OptionError if a clean deleted a slice that a time travel query should read.
 
     Args:
+        query: the query; its `as_of` must not be None.
         groups: the file groups of the partitions that the query asks for, as listed now.
     """
     assert query.as_of is not None
@@ -75,12 +79,13 @@ def check_slices(table: TableState, query: Query, groups: Iterable[FileGroup]) -
 
 
 def _newest_slice_time(group: FileGroup, seen: Visibility) -> str:
+    """Return the base instant of the newest slice of a file group that the query sees; "" if it sees none."""
     times = [file_slice.base_instant for file_slice in group.slices if seen.sees_time(file_slice.base_instant)]
     return max(times, default="")
 
 
 def _deleted_slices(result: CleanResult) -> Iterator[tuple[_Group, str]]:
-    """Yield the file group and base instant of each file that a clean deleted."""
+    """Yield (file group, base instant) for each data file that a clean deleted."""
     for path, partition in result.partitions.items():
         for name in partition.deleted:
             if base := parse_base_name(name):
@@ -90,9 +95,11 @@ def _deleted_slices(result: CleanResult) -> Iterator[tuple[_Group, str]]:
 
 
 def _read_result(table: TableState, clean: Instant) -> CleanResult:
+    """Read the result of a completed clean from the timeline."""
     path = instant_path(table.base_path, clean)
     return read_clean_result(table.storage.read(path), path)
 
 
 def _cleaned_error(as_of: str, detail: str) -> OptionError:
+    """Build the error for a time whose files may have been cleaned. `detail` says what can still be read."""
     return OptionError(f"Cleaner cleaned up the timestamp of interest: files that {as_of} needs may be gone, {detail}")

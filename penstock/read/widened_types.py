@@ -22,7 +22,10 @@ from penstock.timeline.store import read_schema
 
 
 def find_older_types(plan: QueryPlan, schema: StructType) -> dict[str, tuple[StructField, ...]]:
-    """Return instant → the columns that base files of this instant hold in another type than `schema` has, with that type."""
+    """Find the columns that base files hold in an older type than the query's.
+
+    Returns instant → the columns whose type in base files of this instant differs from `schema`, with the type in the files.
+    """
     files = {file_slice.base_file.instant: file_slice.base_file for file_slice in plan.all_slices if file_slice.base_file}
     if not files:
         return {}
@@ -45,7 +48,7 @@ def find_older_types(plan: QueryPlan, schema: StructType) -> dict[str, tuple[Str
 
 
 def _not_in_files(plan: QueryPlan) -> set[str]:
-    """Return the columns that are missing in a commit's schema: the meta columns, and partition columns that the table drops."""
+    """Return the columns that no commit's schema has: the meta columns, and partition columns if the table drops them."""
     config = plan.table.config
     return {*META_COLUMNS, *(config.partition_fields if config.drop_partition_columns else ())}
 
@@ -76,7 +79,8 @@ def _read_each(instants: Sequence[str], read_types: Callable[[str], StructType])
 def _read_stored_columns(plan: QueryPlan, base_file: BaseFile, schema: StructType) -> StructType:
     """Return those columns of `schema` that a base file holds, in the file's types.
 
-    The result is empty if neither the commit's schema nor the file's footer can be read.
+    The types come from the commit that wrote the file if it is on the active timeline, otherwise from the file's footer. The
+    result is empty if they cannot be read.
     """
     table = plan.table
     write = next((instant for instant in table.timeline.writes if instant.time == base_file.instant), None)
@@ -92,12 +96,13 @@ def _read_stored_columns(plan: QueryPlan, base_file: BaseFile, schema: StructTyp
 
 
 def _read_file_schema(plan: QueryPlan, base_file: BaseFile) -> StructType:
+    """Return the columns of a base file in Spark's types, from its footer."""
     file = open_base_file(plan.table.storage, base_file.path)
     return StructType.fromJson(avro_to_spark(arrow_to_avro(file.schema_arrow, plan.table.config.name)))
 
 
 def differs(stored: DataType, asked: DataType) -> bool:
-    """Whether two types differ at any depth. Struct fields that only one of them has are ignored."""
+    """Whether a type in a file differs from the asked type, at any depth. Struct fields that only one of them has are ignored."""
     if isinstance(stored, StructType) and isinstance(asked, StructType):
         shared = [field for field in stored if field.name in asked.names]
         return any(differs(field.dataType, asked[field.name].dataType) for field in shared)
@@ -109,7 +114,7 @@ def differs(stored: DataType, asked: DataType) -> bool:
 
 
 def has_all_types(stored: DataType, asked: DataType) -> bool:
-    """Whether a stored type has every field of the asked type, at any depth, in the same type. It may have more fields."""
+    """Whether a stored type has every field of the asked type, at any depth, in the same type. It may have further fields."""
     if isinstance(stored, StructType) and isinstance(asked, StructType):
         return all(field.name in stored.names and has_all_types(stored[field.name].dataType, field.dataType) for field in asked)
     if isinstance(stored, ArrayType) and isinstance(asked, ArrayType):

@@ -1,4 +1,4 @@
-"""The Arrow form of a schema: the types in which the kernels hold rows.
+"""Converts between the Arrow form of a schema and the model. Kernels hold rows in Arrow types.
 
 Reading accepts every Arrow type that Spark or a user may pass. Writing uses exactly one Arrow type for each type of the model.
 """
@@ -23,10 +23,10 @@ def arrow_to_struct(fields: Iterable[pa.Field[Any]], path: Path = ()) -> Struct:
     """Convert the fields of an Arrow schema or struct to the model.
 
     Args:
-        path: the names of the columns that enclose the struct, for errors.
+        path: the names of the columns that enclose the struct, for error messages.
 
     Raises:
-        SchemaError: a column has a type that a table cannot have.
+        SchemaError: a column has a type that a Hudi table cannot have.
     """
     columns = []
     for arrow_field in fields:
@@ -36,27 +36,32 @@ def arrow_to_struct(fields: Iterable[pa.Field[Any]], path: Path = ()) -> Struct:
 
 
 def struct_to_arrow(struct: Struct) -> list[pa.Field[Any]]:
-    """Convert columns of the model to Arrow fields."""
+    """Convert the columns of a struct of the model to Arrow fields."""
     return [pa.field(column.name, _write_type(column.type), column.nullable) for column in struct.fields]
 
 
 def _is_int(kind: pa.DataType) -> bool:
+    """Whether the model holds this Arrow type as INT."""
     return kind in (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16())
 
 
 def _is_long(kind: pa.DataType) -> bool:
+    """Whether the model holds this Arrow type as LONG."""
     return kind in (pa.int64(), pa.uint32())  # the values of uint64 do not fit a long
 
 
 def _is_float(kind: pa.DataType) -> bool:
+    """Whether the model holds this Arrow type as FLOAT."""
     return kind in (pa.float16(), pa.float32())
 
 
 def _is_string(kind: pa.DataType) -> bool:
+    """Whether the model holds this Arrow type as STRING."""
     return kind in (pa.string(), pa.large_string(), pa.string_view())
 
 
 def _is_binary(kind: pa.DataType) -> bool:
+    """Whether the model holds this Arrow type as BYTES. Binaries of a fixed size are not meant."""
     return kind in (pa.binary(), pa.large_binary(), pa.binary_view())
 
 
@@ -78,6 +83,11 @@ _SIMPLE: list[tuple[Callable[[pa.DataType], bool], Type]] = [
 
 
 def _read_type(kind: Any, path: Path) -> Type:
+    """Convert an Arrow type to a type of the model. Raise SchemaError if a Hudi table cannot have the type.
+
+    Args:
+        path: the path of the column, for the error message.
+    """
     if isinstance(kind, pa.BaseExtensionType):
         return _read_type(kind.storage_type, path)
     if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
@@ -122,6 +132,7 @@ _ARROW: dict[Type, pa.DataType] = {
 
 
 def _write_type(kind: Type) -> pa.DataType:
+    """Return the Arrow type in which kernels hold a type of the model."""
     match kind:
         case Simple():
             return _ARROW[kind]

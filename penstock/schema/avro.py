@@ -1,4 +1,4 @@
-"""The Avro form of a schema, as commit files, Parquet footers, log blocks and `hoodie.properties` store it.
+"""Converts between the Avro form of a schema and the model. Commit files, footers, log blocks and `hoodie.properties` store Avro.
 
 Reading accepts unions with null first or last, references to named types, enums (as strings), and decimals as bytes or fixed.
 Writing follows Hudi's conventions: a schema that Hudi wrote, read and written again, is the same text, down to the order of its
@@ -46,7 +46,7 @@ _CARRIER = {
 
 
 def parse_avro(avro: Avro) -> AvroRecord:
-    """Return an Avro record schema, which may be JSON text or a mapping, as a dict.
+    """Return an Avro record schema as a dict. The argument may be JSON text or a mapping.
 
     Raises:
         SchemaError: the argument is not the Avro schema of a record.
@@ -61,7 +61,7 @@ def parse_avro(avro: Avro) -> AvroRecord:
 
 
 def avro_to_struct(avro: Avro) -> Struct:
-    """Convert an Avro record schema to the model.
+    """Convert an Avro record schema, JSON text or a mapping, to a struct of the model.
 
     Raises:
         SchemaError: the argument is not an Avro record schema, or has a type that a table cannot have.
@@ -73,17 +73,21 @@ def avro_to_struct(avro: Avro) -> Struct:
 
 
 def struct_to_avro(struct: Struct, full_name: str) -> AvroRecord:
-    """Convert columns of the model to the Avro schema of a record with this full name (namespace and name)."""
+    """Convert columns of the model to the Avro schema of a record.
+
+    Args:
+        full_name: the namespace and name of the record, such as `hoodie.trips.trips_record`.
+    """
     return _Writer().record(replace(struct, full_name=full_name), full_name)
 
 
 def avro_text(avro: Avro) -> str:
-    """Return the schema as JSON text without spaces, as Hudi writes it to commit files, footers and `hoodie.properties`."""
+    """Return an Avro schema as JSON text without spaces, as Hudi writes it to commit files, footers and `hoodie.properties`."""
     return json.dumps(parse_avro(avro), separators=(",", ":"), ensure_ascii=False)
 
 
 def column_defaults(avro: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Return the name and default of each top-level column whose default is a boolean, number or string."""
+    """Return (name, default) of each top-level column of an Avro schema whose default is a boolean, number or string."""
     defaults = []
     for column in avro["fields"]:
         default = column.get("default")
@@ -93,13 +97,26 @@ def column_defaults(avro: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 
 class _Reader:
-    """Reads one schema. Remembers named types: Avro defines such a type where it first occurs, and then refers to it by name."""
+    """Converts one Avro schema to the model. Avro defines a named type where it first occurs, and then refers to it by name.
+
+    So the reader remembers the named types of the schema.
+    """
 
     def __init__(self) -> None:
         #: Named types by full name. None while the definition of a type is being read: a reference to it then is recursive.
         self._named: dict[str, Type | None] = {}
 
     def type(self, avro: Any, namespace: str, path: Path) -> Type:
+        """Convert an Avro type to a type of the model.
+
+        Args:
+            avro: the JSON of the type.
+            namespace: the namespace of the enclosing record, in which names are resolved.
+            path: the path of the column, for error messages.
+
+        Raises:
+            SchemaError: the type is not an Avro type, or one that a Hudi table cannot have.
+        """
         match avro:
             case str():
                 return Simple(avro) if avro in _PRIMITIVE else self._find_named(avro, namespace, path)
@@ -122,6 +139,7 @@ class _Reader:
         raise SchemaError(f"column {dotted(path)} has the type {avro!r}, which is not an Avro type")
 
     def record(self, avro: Mapping[str, Any], namespace: str, path: Path) -> Struct:
+        """Convert an Avro record to a struct of the model. The arguments are those of `type`."""
         full_name = _full_name(avro, namespace)
         self._named[full_name] = None
         fields = []
@@ -133,7 +151,7 @@ class _Reader:
         return struct
 
     def _type_and_nullable(self, avro: Any, namespace: str, path: Path) -> tuple[Type, bool]:
-        """Return the type, and whether it is nullable: whether it is a union with null. Null may be first or last in it."""
+        """Convert an Avro type that may be a union with null; return the type of the model, and whether null is in the union."""
         if not isinstance(avro, list):
             return self.type(avro, namespace, path), False
         branches = [branch for branch in avro if branch not in ("null", {"type": "null"})]
@@ -142,11 +160,13 @@ class _Reader:
         return self.type(branches[0], namespace, path), len(branches) < len(avro)
 
     def _define(self, avro: Mapping[str, Any], namespace: str, kind: Type) -> Type:
+        """Remember a type under its name, if the Avro type has one, and return it."""
         if "name" in avro:
             self._named[_full_name(avro, namespace)] = kind
         return kind
 
     def _find_named(self, name: str, namespace: str, path: Path) -> Type:
+        """Return the type that a reference by name means. Raise SchemaError if it is not defined or contains itself."""
         full_name = name if "." in name or not namespace else f"{namespace}.{name}"
         if full_name not in self._named:
             raise SchemaError(f"column {dotted(path)} has the type {name!r}, which the schema does not define")
@@ -157,19 +177,20 @@ class _Reader:
 
 
 def _full_name(avro: Mapping[str, Any], namespace: str) -> str:
+    """Return the namespace and name of a named Avro type. `namespace` is that of the enclosing record."""
     name = str(avro["name"])
     space = avro.get("namespace", namespace)
     return name if "." in name or not space else f"{space}.{name}"
 
 
 class _Writer:
-    """Writes one schema. As Avro requires, a record that occurs twice is defined the first time, and then referred to by name."""
+    """Converts one struct of the model to Avro. A record that occurs twice is defined once, and then referred to by name."""
 
     def __init__(self) -> None:
         self._defined: dict[str, Struct] = {}
 
     def type(self, kind: Type, place: str) -> Any:
-        """Return the Avro form of a type.
+        """Return the Avro form of a type of the model.
 
         Args:
             place: `<full name of the parent record>.<field name>`. Named types inside the field get their names from it.
@@ -190,6 +211,7 @@ class _Writer:
                 return name if name and self._defined.get(name) == kind else self.record(kind, place)
 
     def record(self, struct: Struct, place: str) -> AvroRecord:
+        """Return the Avro form of a struct: a record named by the struct's `full_name` if set and free, otherwise by `place`."""
         full_name = struct.full_name or place
         if full_name in self._defined:
             # Another record has this name: schema evolution changed the record in one of the two places where it occurs.
@@ -201,11 +223,13 @@ class _Writer:
         return {"type": "record", "name": name, **space, "fields": fields}
 
     def _field(self, column: Field, parent: str) -> dict[str, Any]:
+        """Return the Avro form of a field. `parent` is the full name of its record."""
         kind = self._nullable(column.type, column.nullable, f"{parent}.{column.name}")
         doc = {"doc": column.doc} if column.doc else {}
         default = {"default": None} if column.nullable else {}
         return {"name": column.name, "type": kind, **doc, **default}
 
     def _nullable(self, kind: Type, nullable: bool, place: str) -> Any:
+        """Return the Avro form of a type: a union with null if `nullable`."""
         avro = self.type(kind, place)
         return ["null", avro] if nullable else avro

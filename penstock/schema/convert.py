@@ -1,4 +1,4 @@
-"""Conversions between the Avro, Arrow and Spark forms of a schema.
+"""Converts between the Avro, Arrow and Spark forms of a schema.
 
 Each conversion goes through the model of `model.py`: a fourth form would need two functions, not six. The Avro form follows
 Hudi's conventions exactly. The record is `<table>_record` in namespace `hoodie.<table>`. A nested record has the name of its
@@ -24,7 +24,7 @@ from penstock.schema.spark import SparkStruct, spark_to_struct, struct_to_spark
 
 
 def arrow_to_avro(schema: pa.Schema, table_name: str) -> AvroRecord:
-    """Return the Avro schema of a table with these columns.
+    """Return the Avro schema of a table with the columns of this Arrow schema.
 
     Raises:
         SchemaError: a column has a name or a type that a Hudi table cannot hold, or two columns have the same name.
@@ -38,7 +38,7 @@ def spark_to_avro(struct: Mapping[str, Any], table_name: str) -> AvroRecord:
     """Return the Avro schema of a table with the columns of this Spark struct (`DataFrame.schema.jsonValue()`).
 
     Raises:
-        SchemaError: as for `arrow_to_avro`.
+        SchemaError: a column has a name or a type that a Hudi table cannot hold, or two columns have the same name.
     """
     columns = spark_to_struct(struct)
     check_names(columns)
@@ -67,13 +67,13 @@ def avro_to_spark(avro: Avro) -> SparkStruct:
     """Convert an Avro schema to the JSON form of a Spark struct, for `StructType.fromJson`.
 
     Raises:
-        SchemaError: as for `avro_to_arrow`.
+        SchemaError: the argument is not the Avro schema of a record, or has a type that a table cannot have.
     """
     return struct_to_spark(avro_to_struct(avro))
 
 
 def with_storage_types(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with each column in the type that Penstock writes to base files. Every Hudi reader can read these types.
+    """Return the schema with each column in the type that Penstock writes to base files, which every Hudi reader can read.
 
     All columns are nullable. Integers of 8 and 16 bits become 32 bits wide. Timestamps become microseconds (but milliseconds
     stay); those with a zone become UTC. Dictionary types become their value types, large types become the normal ones. The
@@ -92,5 +92,6 @@ def record_names(table_name: str) -> tuple[str, str]:
 
 
 def _full_name(table_name: str) -> str:
+    """Return the namespace and name of a table's Avro record, such as `hoodie.trips.trips_record`."""
     name, namespace = record_names(table_name)
     return f"{namespace}.{name}"

@@ -82,7 +82,7 @@ def evolve(
 
 @dataclass(frozen=True)
 class SchemaMerge:
-    """Merges the schema of incoming rows into a table's schema, and collects all columns that do not fit.
+    """Merges the schema of incoming rows into the table's schema, and collects all columns that do not fit.
 
     Attributes:
         fills: whether columns that the incoming rows lack stay in the table, as nullable columns.
@@ -99,9 +99,12 @@ class SchemaMerge:
     unfit: list[str] = field(default_factory=list)
 
     def merge_structs(self, old: Struct, new: Struct, path: Path = ()) -> Struct:
-        """Return the columns of the table (`old`) merged with those of the incoming rows (`new`), nested structs included.
+        """Merge the columns of the table (`old`) with those of the incoming rows (`new`), nested structs included.
 
-        Columns that do not fit are added to `missing` and `unfit`. `path` holds the names of the enclosing columns.
+        Columns that do not fit are added to `missing` and `unfit`.
+
+        Args:
+            path: the names of the columns that enclose the structs; empty for the top level.
         """
         old_fields = {column.name: column for column in old.fields}
         self._check_case(old_fields, new, path)
@@ -134,6 +137,10 @@ class SchemaMerge:
             raise SchemaError(". Also, ".join(faults))
 
     def _merge_types(self, old: Type, new: Type, path: Path) -> Type:
+        """Return the type of a column after the write, given its type in the table (`old`) and in the incoming rows (`new`).
+
+        If the types do not fit, a message is added to `unfit`.
+        """
         if isinstance(old, Struct) and isinstance(new, Struct):
             return self.merge_structs(old, new, path)
         if isinstance(old, List) and isinstance(new, List):
@@ -149,11 +156,16 @@ class SchemaMerge:
         return new
 
     def _merge_field(self, old: Field, new: Field, path: Path) -> Field:
+        """Return a column after the write, given the column of the table (`old`) and of the incoming rows (`new`)."""
         kind = self._merge_types(old.type, new.type, (*path, new.name))
         return Field(new.name, kind, old.nullable or new.nullable, new.doc or old.doc)
 
     def _check_case(self, old_fields: Mapping[str, Field], new: Struct, path: Path) -> None:
-        """Add each new column whose name differs from a column of the table only by case to `unfit`: Spark ignores case."""
+        """Add to `unfit` each incoming column whose name differs from a column of the table only by case: Spark ignores case.
+
+        Args:
+            old_fields: the columns of the table, by name.
+        """
         by_lower_case = {name.lower(): name for name in old_fields}
         for column in new.fields:
             old_name = by_lower_case.get(column.name.lower(), column.name)
@@ -163,11 +175,16 @@ class SchemaMerge:
                 self.unfit.append(f"{new_place} differs only by case from {old_place} of the table")
 
     def _fill_missing(self, old: Struct, merged: Sequence[Field], missing: Sequence[Field]) -> tuple[Field, ...]:
-        """Return the merged columns and, as nullable columns, the missing ones.
+        """Return the merged columns and the missing ones, which become nullable.
 
         If a column is missing, no column is new, or `table_order` is set, columns have the table's order. Then a new column
         stands before the first (in the table's order) of the columns that follow it in the incoming rows. Otherwise columns
         have the order of the incoming rows.
+
+        Args:
+            old: the columns of the table.
+            merged: the columns of the incoming rows, with merged types.
+            missing: columns of the table that the incoming rows lack.
         """
         position = {column.name: number for number, column in enumerate(old.fields)}
         has_new = any(column.name not in position for column in merged)
@@ -215,7 +232,7 @@ _CASTS_UP: dict[Type, tuple[Type, ...]] = {
 
 
 def _reads_as(stored: Type, asked: Type) -> bool:
-    """Whether values that existing files hold as type `stored` can be read as type `asked`. Then the column may widen to `asked`.
+    """Whether values stored in existing files as type `stored` can be read as type `asked`. Then the column may widen to `asked`.
 
     Base files hold decimals as fixed-length bytes, so a decimal can only widen to a decimal with the same number of bytes.
     """
@@ -235,4 +252,5 @@ _WIDENS: dict[Type, tuple[Type, ...]] = {
 
 
 def _is_wider(wide: Decimal, narrow: Decimal) -> bool:
+    """Whether every value of the decimal type `narrow` fits the decimal type `wide`."""
     return wide.scale >= narrow.scale and wide.precision - wide.scale >= narrow.precision - narrow.scale

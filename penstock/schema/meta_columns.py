@@ -1,4 +1,4 @@
-"""Hudi's meta columns, which data files have before the columns of the user; adds them to schemas and removes them.
+"""Adds Hudi's meta columns to Avro schemas, and removes them. Data files have them before the columns of the user.
 
 The schema in a commit file has no meta columns. The schemas in the footers of base files and in log blocks have them.
 """
@@ -46,5 +46,6 @@ def without_meta_columns(avro: Avro) -> AvroRecord:
 
 
 def _meta_column(name: str) -> AvroRecord:
+    """Return the Avro field of a meta column: a nullable string."""
     # Hudi writes an empty doc, and the schema text in footers must equal Hudi's exactly.
     return {"name": name, "type": ["null", "string"], "doc": "", "default": None}

@@ -16,14 +16,14 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Simple:
-    """A type without parameters, by its Avro name or the name of its Avro logical type."""
+    """A type without parameters. Its name is an Avro type (`long`) or an Avro logical type (`timestamp-micros`)."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Decimal:
-    """A decimal number of up to 38 digits."""
+    """The type of decimal numbers with `precision` digits, at most 38, of which `scale` are behind the point."""
 
     precision: int
     scale: int
@@ -31,14 +31,14 @@ class Decimal:
 
 @dataclass(frozen=True)
 class Fixed:
-    """Bytes of a fixed length. Spark has no such type and reads them as binary."""
+    """The type of byte strings of a fixed length. Spark has no such type and reads them as binary."""
 
     size: int
 
 
 @dataclass(frozen=True)
 class List:
-    """A list. `nullable` says whether elements may be null."""
+    """The type of lists. `nullable` says whether elements may be null."""
 
     element: Type
     nullable: bool
@@ -46,7 +46,7 @@ class List:
 
 @dataclass(frozen=True)
 class Map:
-    """A map with string keys, as in Avro. `nullable` says whether values may be null."""
+    """The type of maps with string keys, as in Avro. `nullable` says whether values may be null."""
 
     value: Type
     nullable: bool
@@ -54,7 +54,7 @@ class Map:
 
 @dataclass(frozen=True)
 class Field:
-    """A column, or a field of a struct."""
+    """A column of a table, or a field of a struct. `doc` is its comment, None if it has none."""
 
     name: str
     type: Type
@@ -64,7 +64,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Struct:
-    """The columns of a table, or a nested struct."""
+    """The columns of a table, or the fields of a nested struct."""
 
     fields: tuple[Field, ...]
     #: The full name of the Avro record that the struct was read from. None: `struct_to_avro` names it by Hudi's convention.
@@ -90,13 +90,13 @@ TIME_MILLIS = Simple("time-millis")
 
 
 def decimal(precision: int, scale: int, path: Path) -> Decimal:
-    """Return a decimal type, after a check that Avro, Arrow and Spark can hold it.
+    """Return the decimal type with this precision and scale.
 
     Args:
-        path: the path of the column, for the error.
+        path: the path of the column, for the error message.
 
     Raises:
-        SchemaError: the precision is not 1 to 38, or the scale is not 0 to the precision.
+        SchemaError: the precision is not 1 to 38, or the scale is not 0 to the precision, as Avro, Arrow and Spark require.
     """
     if not (1 <= precision <= 38 and 0 <= scale <= precision):
         raise SchemaError(f"column {dotted(path)} is decimal({precision},{scale}): 38 digits at most, the scale in them")
@@ -104,9 +104,9 @@ def decimal(precision: int, scale: int, path: Path) -> Decimal:
 
 
 def decimal_size(precision: int) -> int:
-    """Return the number of bytes for a decimal of this precision: the fewest whose two's complement holds every value.
+    """Return the number of bytes in which Parquet and Hudi store a decimal of this precision.
 
-    Parquet and Hudi use this size.
+    It is the least number of bytes whose two's complement holds every value.
     """
     greatest: int = 10**precision - 1
     sign_bit = 1
@@ -114,7 +114,10 @@ def decimal_size(precision: int) -> int:
 
 
 def check_names(struct: Struct, path: Path = ()) -> None:
-    """Check the names of all columns and nested fields.
+    """Raise SchemaError if the name of a column or nested field cannot be used in a Hudi table.
+
+    Args:
+        path: the names of the columns that enclose the struct; empty for the top level.
 
     Raises:
         SchemaError: a name is not an Avro name, occurs twice, or differs from another name only by case.
@@ -138,22 +141,25 @@ def check_names(struct: Struct, path: Path = ()) -> None:
 
 
 def make_nullable(struct: Struct) -> Struct:
-    """Return the struct with all columns, nested fields, elements and values nullable, and without names of Avro records."""
+    """Return the struct with everything nullable: columns, nested fields, list elements and map values.
+
+    Avro record names are dropped.
+    """
     return _rebuild_struct(struct, nullable=True)
 
 
 def drop_record_names(struct: Struct) -> Struct:
-    """Return the struct without names of Avro records. `struct_to_avro` then names the records by Hudi's convention."""
+    """Return the struct without the names of Avro records. `struct_to_avro` then names the records by Hudi's convention."""
     return _rebuild_struct(struct, nullable=False)
 
 
 def dotted(path: Path) -> str:
-    """Return the path of a column for an error message: in quotes, with dots between the names."""
+    """Return the path of a column for an error message: the names with dots between them, in quotes."""
     return repr(".".join(path))
 
 
 def text(kind: Type) -> str:
-    """Return the name of a type for an error message, as Spark SQL spells it."""
+    """Return the Spark SQL name of a type, such as `array<bigint>`, for error messages."""
     match kind:
         case Simple(name):
             return _SPARK_SQL.get(name, name)
@@ -189,11 +195,12 @@ def _is_avro_name(name: str) -> bool:
 
 
 def _is_avro_letter_or_digit(char: str) -> bool:
+    """Whether Avro's Java library accepts the character in a name: a letter or digit of any script, or `_`."""
     return char == "_" or (ord(char) < 0x10000 and (char.isalpha() or char.isdecimal()))
 
 
 def _structs_in(kind: Type) -> list[Struct]:
-    """Return the type itself if it is a struct, or the struct inside a list or map, as a list of one; an empty list if none."""
+    """Return the struct that a type is, or that its lists or maps hold, in a list of one; an empty list if there is none."""
     match kind:
         case Struct():
             return [kind]
@@ -203,7 +210,7 @@ def _structs_in(kind: Type) -> list[Struct]:
 
 
 def _rebuild_struct(struct: Struct, *, nullable: bool) -> Struct:
-    """Return the struct without record names. If `nullable`, all columns, nested fields, elements and values become nullable."""
+    """Return the struct without Avro record names; with everything nullable if `nullable`, otherwise nullable as before."""
     fields = []
     for column in struct.fields:
         kind = _rebuild_type(column.type, nullable=nullable)
@@ -212,6 +219,7 @@ def _rebuild_struct(struct: Struct, *, nullable: bool) -> Struct:
 
 
 def _rebuild_type(kind: Type, *, nullable: bool) -> Type:
+    """Return a type with `_rebuild_struct` applied to every struct in it; list elements and map values nullable if `nullable`."""
     match kind:
         case Struct():
             return _rebuild_struct(kind, nullable=nullable)

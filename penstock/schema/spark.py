@@ -1,4 +1,4 @@
-"""The Spark form of a schema: the JSON of a `StructType`, read and written without pyspark."""
+"""Converts between the Spark form of a schema and the model. The form is the JSON of a `StructType`, so pyspark is not needed."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def spark_to_struct(struct: Mapping[str, Any], path: Path = ()) -> Struct:
     """Convert the JSON of a Spark struct to the model.
 
     Args:
-        path: the names of the columns that enclose the struct, for errors.
+        path: the names of the columns that enclose the struct, for error messages.
 
     Raises:
-        SchemaError: a column has a type that a table cannot have.
+        SchemaError: a column has a type that a Hudi table cannot have.
     """
     fields = []
     for column in struct["fields"]:
@@ -60,11 +60,16 @@ def spark_to_struct(struct: Mapping[str, Any], path: Path = ()) -> Struct:
 
 
 def struct_to_spark(struct: Struct) -> SparkStruct:
-    """Convert columns of the model to the JSON of a Spark struct."""
+    """Convert a struct of the model to the JSON of a Spark struct, as in `StructType.jsonValue()`."""
     return {"type": "struct", "fields": [_write_field(column) for column in struct.fields]}
 
 
 def _read_type(kind: Any, path: Path) -> Type:
+    """Convert the JSON of a Spark type to a type of the model. Raise SchemaError if a Hudi table cannot have the type.
+
+    Args:
+        path: the path of the column, for the error message.
+    """
     match kind:
         case str():
             return _read_simple_type(kind, path)
@@ -81,6 +86,11 @@ def _read_type(kind: Any, path: Path) -> Type:
 
 
 def _read_simple_type(name: str, path: Path) -> Type:
+    """Convert the name of a Spark type, such as `long` or `decimal(10,2)`, to a type of the model.
+
+    Raises:
+        SchemaError: a Hudi table cannot have the type.
+    """
     if name in _SIMPLE:
         return _SIMPLE[name]
     if numbers := _DECIMAL.fullmatch(name):
@@ -91,11 +101,13 @@ def _read_simple_type(name: str, path: Path) -> Type:
 
 
 def _write_field(column: Field) -> dict[str, Any]:
+    """Return the JSON of a Spark field for a column of the model."""
     metadata = {"comment": column.doc} if column.doc else {}
     return {"name": column.name, "type": _write_type(column.type), "nullable": column.nullable, "metadata": metadata}
 
 
 def _write_type(kind: Type) -> Any:
+    """Return the JSON of the Spark type for a type of the model."""
     match kind:
         case Simple():
             return _SPARK[kind]

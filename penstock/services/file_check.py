@@ -33,7 +33,7 @@ FilePlace = tuple[str, str]
 
 @dataclass(frozen=True, order=True)
 class FileProblem:
-    """A file that is needed and missing, or that exists and is not explained by the timeline."""
+    """A problem of one data file: it is needed and missing, or it exists and the timeline does not explain it."""
 
     #: Path of the file relative to the table's base path.
     path: str
@@ -41,7 +41,7 @@ class FileProblem:
 
 
 def check_files(table: TableState) -> list[FileProblem]:
-    """Return the problems of a table's files, at most one per file and sorted by path; an empty list if all files are in order.
+    """Check that a table's files and its timeline agree. Return the problems, at most one per file, sorted by path.
 
     Args:
         table: the table; its timeline must have been loaded right before.
@@ -59,7 +59,7 @@ def check_files(table: TableState) -> list[FileProblem]:
 
 @dataclass(frozen=True)
 class _FileCheck:
-    """The check of one table: its timeline and all its file names."""
+    """The check of one table, with the names of all files in its partitions."""
 
     table: TableState
     #: Names of all files by partition path.
@@ -67,7 +67,7 @@ class _FileCheck:
 
     @cached_property
     def named(self) -> dict[FilePlace, str]:
-        """Files that commits on the timeline name, each with the instant time of the first commit that names it."""
+        """All files that commits on the timeline name, each with the instant time of the first commit that names it."""
         named: dict[FilePlace, str] = {}
         for write in self.table.timeline.writes:
             for stat in read_metadata(self.table.storage, self.table.base_path, write).stats:
@@ -76,19 +76,22 @@ class _FileCheck:
         return named
 
     def missing(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield each needed file that does not exist, with the problem as text."""
+        """Yield (file, problem) for each needed file that does not exist. The problem is a text for the report."""
         for (path, name), reason in self._needed():
             if name not in self.listed.get(path, frozenset()):
                 yield (path, name), f"is missing: {reason}"
 
     def _needed(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield each needed file, with the reason why it is needed."""
+        """Yield (file, reason) for each file that commits, savepoints or pending plans need."""
         yield from self._needed_by_commits()
         yield from self._held_by_savepoints()
         yield from self._named_by_plans()
 
     def _needed_by_commits(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield the files that a snapshot query reads: of each file group the newest base file and the log files on top of it."""
+        """Yield (file, reason) for each file that a snapshot query reads.
+
+        These are the newest base file of each file group and the log files on top of it.
+        """
         seen = load_visibility(self.table)
         newest_bases = self._newest_bases()
         for (path, name), time in self.named.items():
@@ -104,10 +107,13 @@ class _FileCheck:
                 yield (path, name), f"commit {time} wrote it, and no later one replaced it"
 
     def _is_read(self, path: str, log: LogName, newest: str) -> bool:
-        """Whether queries read a log file: it lies on the newest base file of its group, or on a later slice without base file.
+        """Whether queries read a log file.
+
+        True if it belongs to the newest base file of its file group, or to a later slice without base file.
 
         Args:
-            newest: the instant of the newest base file that a commit on the timeline names; empty if there is none.
+            path: the partition path.
+            newest: the instant time of the group's newest base file that a commit on the timeline names; "" if there is none.
         """
         # Unscheduling a compaction renames its log files to the slice before. The commit that wrote them still names the old
         # name.
@@ -120,7 +126,7 @@ class _FileCheck:
 
     @cached_property
     def _slices(self) -> dict[str, set[tuple[str, str]]]:
-        """(file id, base instant) of every slice that has at least one listed file, by partition path."""
+        """All slices that have at least one file on storage: sets of (file id, base instant), by partition path."""
         slices: dict[str, set[tuple[str, str]]] = defaultdict(set)
         for path, names in self.listed.items():
             for parsed in map(_parse, names):
@@ -129,7 +135,7 @@ class _FileCheck:
         return slices
 
     def _newest_bases(self) -> dict[GroupId, str]:
-        """Return the instant of the newest base file of each file group, among the base files in `named`."""
+        """Return the instant time of each file group's newest base file. Only base files that commits name are considered."""
         newest: dict[GroupId, str] = {}
         for path, name in self.named:
             base = parse_base_name(name)
@@ -138,7 +144,7 @@ class _FileCheck:
         return newest
 
     def _held_by_savepoints(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield the files that savepoints hold, with the reason as text."""
+        """Yield (file, reason) for each file that a savepoint holds."""
         # A savepoint may name log files whose blocks are all of later writes. A restore deletes these log files.
         was_restored = bool(self.table.timeline.filter(Action.RESTORE))
         for savepoint in read_savepoints(self.table):
@@ -148,7 +154,7 @@ class _FileCheck:
                         yield (path, name), f"savepoint {savepoint.instant} holds it"
 
     def _named_by_plans(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield the files that pending compactions, log compactions and clusterings will read, with the reason as text."""
+        """Yield (file, reason) for each file that a pending compaction, log compaction or clustering will read."""
         for action in (Action.COMPACTION, Action.LOG_COMPACTION):
             for instant, plan in list_compaction_plans(self.table, action):
                 for operation in plan.operations:
@@ -158,7 +164,7 @@ class _FileCheck:
                 yield from _files_of_plan(instant.time, planned.partition_path, planned.base_file, planned.log_files)
 
     def unexplained(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield each data file that the timeline does not explain, with the problem as text."""
+        """Yield (file, problem) for each data file on storage that the timeline does not explain."""
         for path, names in self.listed.items():
             for name in names:
                 parsed = _parse(name)
@@ -169,7 +175,12 @@ class _FileCheck:
                     yield (path, name), problem
 
     def _find_problem(self, path: str, name: str, parsed: BaseName | LogName) -> str | None:
-        """Return the problem of a data file that no commit names, as text; None if the timeline explains the file."""
+        """Return the problem of a data file that no commit names, as text; None if the timeline explains the file.
+
+        Args:
+            path: the partition path.
+            parsed: the parts of the file name `name`.
+        """
         if isinstance(parsed, LogName):
             return self._find_log_problem(path, name, parsed)
         if parsed.instant in self.table.timeline.completed_times:
@@ -179,9 +190,13 @@ class _FileCheck:
         return f"no instant on the timeline made it, and none at {parsed.instant}"
 
     def _find_log_problem(self, path: str, name: str, parsed: LogName) -> str | None:
-        """Return the problem of a log file that no commit names, as text; None if its blocks explain it.
+        """Return the problem of a log file that no commit names, as text; None if the timeline explains all its blocks.
 
         A block is explained if its instant is known, or if a rollback block of the same slice cancels it.
+
+        Args:
+            path: the partition path.
+            parsed: the parts of the file name `name`.
         """
         if parsed.is_cdc and self._is_known(parsed.base_instant):
             return None
@@ -196,7 +211,12 @@ class _FileCheck:
         return None
 
     def _instants_taken_back(self, path: str, parsed: LogName) -> set[str]:
-        """Return the instants that are cancelled by rollback blocks in any log file of the slice that a log file belongs to."""
+        """Return the instant times whose blocks are cancelled by rollback blocks in the slice of a log file.
+
+        Args:
+            path: the partition path.
+            parsed: the parts of the log file's name.
+        """
         instants: set[str] = set()
         for name in self.listed[path]:
             log = parse_log_name(name)
@@ -206,6 +226,7 @@ class _FileCheck:
         return instants
 
     def _blocks(self, path: str, name: str) -> list[LogBlock]:
+        """Return all blocks of a log file."""
         file = join(self.table.base_path, path, name)
         return list(scan_blocks(self.table.storage.open(file), file_name=file))
 
@@ -215,14 +236,17 @@ class _FileCheck:
 
 
 def _files_of_plan(time: str, path: str, base_file: str | None, log_files: Sequence[str]) -> Iterator[tuple[FilePlace, str]]:
+    """Yield (file, reason) for the base file and log files of one slice that the pending plan at `time` names."""
     names = list(log_files) if base_file is None else [base_file, *log_files]
     for name in names:
         yield (path, name), f"plan {time} names it"
 
 
 def _parse(name: str) -> BaseName | LogName | None:
+    """Return the parts of the name of a base file or log file; None if the name is neither."""
     return parse_base_name(name) or parse_log_name(name)
 
 
 def _base_instant(parsed: BaseName | LogName) -> str:
+    """Return the base instant of the slice that a data file belongs to."""
     return parsed.instant if isinstance(parsed, BaseName) else parsed.base_instant

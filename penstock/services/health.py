@@ -36,7 +36,7 @@ _FILES_TO_MATTER = 10
 
 @dataclass(frozen=True)
 class Finding:
-    """One measure of a table's health."""
+    """One measure of a table's health: its name, its value as text, and a suggestion if the value is bad."""
 
     measure: str
     value: str
@@ -45,16 +45,16 @@ class Finding:
 
     @property
     def is_fine(self) -> bool:
-        """Whether the value is good."""
+        """Whether the value is good: there is no suggestion."""
         return not self.suggestion
 
 
 def check_health(table: TableState, now: datetime | None = None) -> list[Finding]:
-    """Return one finding per measure, in the order in which reports show them.
+    """Measure the health of a table; return one finding per measure, in the order in which reports show them.
 
     Args:
         table: the table; its timeline must have been loaded right before.
-        now: the current time in the timeline's time zone; read from the clock if None.
+        now: the current time in the timeline's time zone; None to read the clock.
     """
     now = now or (clock.utc_now() if table.config.timeline_utc else clock.local_now())
     slices = list(chain.from_iterable(list_merged_slices(table).values()))
@@ -69,6 +69,7 @@ def check_health(table: TableState, now: datetime | None = None) -> list[Finding
 
 
 def _small_files(table: TableState, slices: Sequence[FileSlice]) -> Finding:
+    """Return the finding on how many current base files are below `hoodie.parquet.small.file.limit`."""
     limit = table.options[o.SMALL_FILE_LIMIT]
     sizes = [file_slice.base_file.size_bytes for file_slice in slices if file_slice.base_file is not None]
     small = sum(size < limit for size in sizes)
@@ -82,9 +83,9 @@ def _small_files(table: TableState, slices: Sequence[FileSlice]) -> Finding:
 
 
 def _rows_per_file(table: TableState, slices: Sequence[FileSlice]) -> Finding:
-    """Return the finding on the mean number of rows per current base file, read from commit files.
+    """Return the finding on the mean number of rows in a current base file, read from commit files.
 
-    Base files whose commit is archived are left out.
+    Base files whose commit is archived are not counted.
     """
     base_files = [file_slice.base_file for file_slice in slices if file_slice.base_file is not None]
     times = {base_file.instant for base_file in base_files}
@@ -102,6 +103,7 @@ def _rows_per_file(table: TableState, slices: Sequence[FileSlice]) -> Finding:
 
 
 def _log_ratio(table: TableState, slices: Sequence[FileSlice]) -> Finding:
+    """Return the finding on the bytes of current log files, compared with the bytes of current base files."""
     if not table.is_merge_on_read:
         return Finding("log to base size", "no logs: a copy-on-write table")
     log_bytes = sum(file_slice.log_bytes for file_slice in slices)
@@ -113,6 +115,7 @@ def _log_ratio(table: TableState, slices: Sequence[FileSlice]) -> Finding:
 
 
 def _pending(table: TableState) -> Finding:
+    """Return the finding on pending instants, counted by kind, with what to do about each kind."""
     clusterings = set(find_pending_clusterings(table).values())
     kinds = Counter(_kind_of(instant, clusterings) for instant in table.timeline.pending)
     fixes = [_FIXES[kind] for kind in _FIXES if kind in kinds]
@@ -121,6 +124,11 @@ def _pending(table: TableState) -> Finding:
 
 
 def _kind_of(instant: Instant, clusterings: set[str]) -> str:
+    """Return what a pending instant is called in the report, for example `write` or `clustering`.
+
+    Args:
+        clusterings: the instant times of the pending clusterings.
+    """
     if instant.action in (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT):
         return "clustering" if instant.time in clusterings else "write"
     return "log compaction" if instant.action is Action.LOG_COMPACTION else instant.action.value
@@ -139,6 +147,11 @@ _FIXES = {
 
 
 def _last_clean(table: TableState, now: datetime) -> Finding:
+    """Return the finding on the days since the last completed clean.
+
+    Args:
+        now: the current time in the timeline's time zone, without `tzinfo`.
+    """
     cleans = table.timeline.filter(Action.CLEAN, state=State.COMPLETED)
     name = "days since the last clean"
     policy = clean_policy(table.options)
@@ -152,6 +165,7 @@ def _last_clean(table: TableState, now: datetime) -> Finding:
 
 
 def _timeline(table: TableState) -> Finding:
+    """Return the finding on the length of the timeline: the number of instants, and number and bytes of archive files."""
     active = len(table.timeline.instants)
     files = list_archive_files(table.storage, table.base_path, table.config.archive_folder)
     archived = "nothing archived"

@@ -1,6 +1,6 @@
 """Names of the metrics in compaction and clustering plans, in Hudi's spelling.
 
-They say how much an operation reads and writes.
+The metrics say how much an operation of a plan reads and writes.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ _ATTEMPTS = 3
 
 
 class PlannedTask(Protocol):
-    """The description of one task, pickled to a worker."""
+    """The description of one task of a plan. Pickled to a worker."""
 
     @property
     def slices(self) -> tuple[FileSlice, ...]:
@@ -68,7 +68,7 @@ TaskT = TypeVar("TaskT", bound=PlannedTask)
 
 @dataclass(frozen=True)
 class PlanRun(Generic[PlanT]):
-    """One run of a plan: the values that all its steps need. Stays on the driver."""
+    """One run of a plan: the table, the plan and its instant time, for all steps of the run. Not sent to workers."""
 
     #: The Spark session; None if everything runs on the driver.
     spark: Any
@@ -82,7 +82,10 @@ class PlanRun(Generic[PlanT]):
 
 
 class PlannedService(TableService, Generic[PlanT, TaskT]):
-    """A table service that first stores a plan on the timeline. The plan is run at once or later, by this or another process."""
+    """A table service that stores a plan on the timeline and runs it at once or later, in this or another process.
+
+    Subclasses are compaction, log compaction and clustering.
+    """
 
     #: What a plan is called in messages, for example "compaction".
     noun: ClassVar[str]
@@ -103,21 +106,24 @@ class PlannedService(TableService, Generic[PlanT, TaskT]):
     raises_after_write: ClassVar[bool] = True
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
-        """Run pending plans; then, if another plan is due, make it and run it."""
+        """Run pending plans; then, if another plan is due, make it and run it.
+
+        Return the number of runs as text for a report; None if no plan was run.
+        """
         return describe_runs(schedule_and_run(spark, table, self, stages))
 
     # Scheduling
 
     def check_table(self, table: TableState) -> None:
-        """Raise Unsupported if the service cannot work on this kind of table."""
+        """Raise Unsupported if the service does not work on this table, for example a compaction of a copy-on-write table."""
 
     def refresh(self, table: TableState) -> TableState:
-        """Return the table with its timeline read again from storage."""
+        """Return the table with its timeline read from storage again."""
         return reload_timeline(table)
 
     @abstractmethod
     def is_due(self, table: TableState) -> bool:
-        """Whether the options ask for a new plan, given the timeline of the table."""
+        """Whether a new plan is due, by the options and the timeline of the table."""
 
     @abstractmethod
     def make_plan(self, table: TableState) -> PlanT | None:
@@ -125,26 +131,26 @@ class PlannedService(TableService, Generic[PlanT, TaskT]):
 
     @abstractmethod
     def encode_plan(self, table: TableState, plan: PlanT) -> bytes:
-        """Return the content of the plan's requested file."""
+        """Return the content of the requested file that stores `plan`."""
 
     # Pending plans
 
     def list_pending(self, table: TableState) -> list[Instant]:
-        """Return the instants of plans that are not completed, oldest first."""
+        """Return the instants of this service's pending plans, oldest first."""
         return pending_instants(table, self.action)
 
     @abstractmethod
     def read_plan(self, table: TableState, instant: Instant) -> PlanT | None:
-        """Read the plan of a pending instant. Return None if the plan was removed from storage after the timeline was loaded."""
+        """Read the plan of a pending instant; return None if the plan was removed from storage after the timeline was loaded."""
 
     # Running
 
     def check_plan(self, table: TableState, time: str, plan: PlanT) -> None:
-        """Raise an error for a plan that this service cannot run."""
+        """Raise an error if this service cannot run the plan at the instant time `time`."""
 
     @abstractmethod
     def make_tasks(self, run: PlanRun[PlanT]) -> Sequence[TaskT]:
-        """Return the tasks of a plan.
+        """Return the tasks that the plan is divided into.
 
         Called before the inflight file is written, so after an error there is nothing to roll back.
         """
@@ -155,22 +161,32 @@ class PlannedService(TableService, Generic[PlanT, TaskT]):
 
     @abstractmethod
     def run_kernels(self, run: PlanRun[PlanT], tasks: Sequence[TaskT], runner: Runner) -> list[WriteStat]:
-        """Run the tasks; return the write stats of all new files."""
+        """Run all tasks with `runner`; return the write stats of all new files."""
 
     def before_commit(self, run: PlanRun[PlanT], stats: Sequence[WriteStat], runner: Runner) -> None:
-        """Do what the new files require before their commit is published.
+        """Do further work before the commit of the new files is published, for example update the index.
 
-        An error makes the run fail and deletes the new files.
+        The default does nothing. An error makes the run fail; the new files are then deleted.
+
+        Args:
+            stats: the write stats of the new files.
         """
 
     def check_conflicts(self, run: PlanRun[PlanT]) -> None:
-        """Raise WriteConflict if a concurrent write forbids this commit. Called right before the commit is published."""
+        """Raise WriteConflict if a concurrent write forbids this commit. Called right before the commit is published.
+
+        The default does nothing.
+        """
 
     def after_commit(self, run: PlanRun[PlanT], stats: Sequence[WriteStat], runner: Runner) -> None:
-        """Do what the new files require after their commit was published. Must not raise an error."""
+        """Do further work after the commit of the new files was published. Must not raise an error. The default does nothing.
+
+        Args:
+            stats: the write stats of the new files.
+        """
 
     def extra_metadata(self, plan: PlanT) -> Mapping[str, str]:
-        """Return the extra metadata of the plan that is copied to the commit."""
+        """Return the extra metadata to copy from the plan to the commit. By default there is none."""
         return {}
 
     def replaced_groups(self, plan: PlanT) -> Mapping[str, tuple[str, ...]] | None:
@@ -185,11 +201,11 @@ def schedule(table: TableState, service: PlannedService[Any, Any], *, due: bool 
     """Make a plan and store it on the timeline, if a plan is due and there is anything to do.
 
     Args:
-        due: make a plan even if the options do not ask for one (`service.is_due` is not called).
+        due: True to make a plan even if `service.is_due` would return False.
 
     Returns:
-        The plan's instant; None if no plan was stored. If concurrent writes are the reason, a warning names it, except for a
-        service that runs alone (`runs_alone`).
+        The plan's instant; None if no plan was stored. If concurrent writes prevented it, a warning says so, except for a service
+            that runs alone (`runs_alone`).
     """
     service.check_table(table)
     for _ in range(_ATTEMPTS):
@@ -209,7 +225,7 @@ def schedule(table: TableState, service: PlannedService[Any, Any], *, due: bool 
 
 
 def _waits(table: TableState, service: PlannedService[Any, Any]) -> bool:
-    """Whether a new plan has to wait for writes that are under way."""
+    """Whether a new plan has to wait because writes are under way. Warns if so, except for a service that runs alone."""
     if service.runs_alone:
         return bool(writes_under_way(table))  # no warning: concurrent writes are the normal reason to plan another time
     return waits_for_writes(table, service.noun)
@@ -218,8 +234,12 @@ def _waits(table: TableState, service: PlannedService[Any, Any]) -> bool:
 def store_plan(table: TableState, action: Action, content: bytes) -> Instant | None:
     """Store a plan on the timeline and return its instant.
 
-    Return None, after deleting the plan again, if a write changed the timeline between `table.timeline` and the plan's instant:
-    the plan does not name the files of that write.
+    If a write changed the timeline after `table.timeline` was loaded and before the plan's instant, delete the plan again and
+    return None: the plan does not name the files of that write.
+
+    Args:
+        action: the action of the plan's instant.
+        content: the content of the requested file.
     """
     instant = request_instant(table.storage, table.base_path, action, utc=table.config.timeline_utc, content=content)
     known = {(i.time, i.action.family, i.state) for i in table.timeline.instants}
@@ -237,10 +257,10 @@ def waits_for_writes(table: TableState, noun: str, own: str | None = None, since
     """Whether a plan cannot be made now because of other writes. If so, warn and name the first of these writes.
 
     Args:
-        noun: what is planned, for the warning.
-        own: the instant time of the caller's own write, which is ignored.
-        since: the table as loaded earlier. If given, writes that completed after it was loaded count too, not only those that
-            are under way.
+        noun: the kind of plan, for the warning, for example "compaction".
+        own: the instant time of the caller's own write, which is ignored; None if the caller does not write.
+        since: the table as loaded earlier. If given, writes that completed after it was loaded count too, not only those that are
+            under way.
     """
     under_way = [instant for instant in writes_under_way(table) if instant.time != own]
     if under_way:
@@ -256,11 +276,16 @@ def waits_for_writes(table: TableState, noun: str, own: str | None = None, since
 
 
 def _warn_not_planned(table: TableState, noun: str, reason: str) -> None:
+    """Warn that no plan is made now.
+
+    Args:
+        noun: the kind of plan, for example "compaction".
+    """
     warnings.warn(f"no {noun} of {table.base_path} is planned now: {reason}", RuntimeWarning, stacklevel=4)
 
 
 def writes_under_way(table: TableState) -> list[Instant]:
-    """Return the instants of writes that are not completed. Pending plans of table services are not writes."""
+    """Return the instants of pending writes. Pending plans of table services are not writes."""
     # A clustering has the same action as a write that replaces file groups; only the plan in its file tells them apart.
     clusterings = set(find_pending_clusterings(table).values())
     return [i for i in table.timeline.pending if i.action in WRITE_ACTIONS and i.time not in clusterings]
@@ -275,8 +300,8 @@ def schedule_and_run(
     """Run all pending plans of a service; then make a new plan, if one is due, and run it. Return the commits of all runs.
 
     Args:
-        due: make a new plan even if the options do not ask for one; and raise WriteConflict if another process is running a
-            pending plan. If false, plans that another process is running are skipped.
+        due: True to make a new plan even if `service.is_due` would return False, and to raise WriteConflict if another process is
+            running a pending plan. If false, plans that another process is running are skipped.
     """
     done = run_pending(spark, table, service, stages, every=due)
     instant = schedule(table, service, due=due)
@@ -293,7 +318,7 @@ def run_pending(
     """Run all pending plans of a service, oldest first, also those whose earlier run crashed. Return the commits of the runs.
 
     Args:
-        every: raise WriteConflict for a plan that another process is running. If false, skip that plan.
+        every: True to raise WriteConflict for a plan that another process is running. If false, skip that plan.
     """
     service.check_table(table)
     done = []
@@ -309,7 +334,7 @@ def run_pending(
 def run_plan(
     spark: SparkSession, table: TableState, time: str, service: PlannedService[Any, Any], stages: Stages
 ) -> PublishedCommit | None:
-    """Run the pending plan at an instant time and publish its commit.
+    """Run the pending plan with the instant time `time` and publish its commit.
 
     Returns:
         The commit; None if the service runs alone (`runs_alone`) and a write is under way. Then the plan stays pending.
@@ -343,12 +368,20 @@ def run_plan(
 def _run_and_publish(
     run: PlanRun[PlanT], change: Change, tasks: Sequence[TaskT], service: PlannedService[PlanT, TaskT], stages: Stages
 ) -> PublishedCommit | None:
+    """Run the tasks of a plan and publish its commit.
+
+    Return None, with the new files deleted, if the service runs alone and a write has begun during the run.
+
+    Args:
+        change: the change that the plan's inflight file began.
+    """
     slices: list[FileSlice] = []
     for task in tasks:
         slices += task.slices
     runner = Runner(run.spark, on_driver=_is_small(run.table, slices))
 
     def count_begun() -> int:
+        """Return how many files the run has begun to write, for the progress display."""
         return len(read_markers(run.table.storage, run.table.base_path, run.time))
 
     progress = TaskProgress(service.count_new_files(run.plan), count_begun)
@@ -376,10 +409,13 @@ def _run_and_publish(
 
 @contextmanager
 def _inflight(table: TableState, instant: Instant) -> Iterator[Change]:
-    """Make a plan inflight and yield its `Change`, to run the plan inside the `with` block.
+    """Create the inflight file of a plan and yield its `Change`. The `with` block runs the plan.
 
     If the block raises an error, the files of the run are deleted and the plan stays pending. If the process crashes, the next
     run of the plan deletes the files.
+
+    Args:
+        instant: the requested instant of the plan.
     """
     heartbeat = Heartbeat(table)
     # Announced before the inflight file exists: a process that sees an inflight plan without a heartbeat takes the run for dead.
@@ -397,13 +433,13 @@ def _inflight(table: TableState, instant: Instant) -> Iterator[Change]:
 
 
 def _is_small(table: TableState, slices: Sequence[FileSlice]) -> bool:
-    """Whether the slices are so small that reading them on the driver is faster than starting Spark tasks."""
+    """Whether the slices are so small that processing them on the driver is faster than starting Spark tasks."""
     size_bytes = sum(file_slice.size_bytes for file_slice in slices)
     return fits_on_driver(table.options, size_bytes=size_bytes)
 
 
 def _required_schema(table: TableState) -> str:
-    """Return the table's Avro schema. Raises CorruptFile if no commit holds one."""
+    """Return the table's Avro schema as JSON. Raise CorruptFile if no commit holds a schema."""
     schema = read_table_schema(table)
     if schema is None:
         raise CorruptFile(f"no commit of {table.base_path} tells the table's schema, so its log files cannot be read")
@@ -411,7 +447,13 @@ def _required_schema(table: TableState) -> str:
 
 
 def _check_earlier_writes(table: TableState, time: str, noun: str) -> None:
-    """Raise WriteConflict if a write that began before a plan is under way: it may add files unknown to the plan."""
+    """Raise WriteConflict if a write that began before the plan at `time` is still under way.
+
+    That write may add files which the plan does not name.
+
+    Args:
+        noun: the kind of plan, for the message, for example "compaction".
+    """
     for instant in writes_under_way(table):
         if instant.time < time:
             raise WriteConflict(
@@ -421,13 +463,17 @@ def _check_earlier_writes(table: TableState, time: str, noun: str) -> None:
 
 
 def _is_written_to(run: PlanRun[Any]) -> bool:
-    """Whether a write has begun since the run's timeline was loaded."""
+    """Whether a write has begun since the run's timeline was loaded. Reads the timeline again."""
     known = {instant.time for instant in run.table.timeline.instants} | {run.time}
     return any(i.action in WRITE_ACTIONS and i.time not in known for i in reload_timeline(run.table).timeline.instants)
 
 
 def describe_runs(done: Sequence[PublishedCommit]) -> str | None:
-    """Return how many plans were run, as a few words for a report; None if no plan was run."""
+    """Return the number of runs as text for a report, "2 plans run"; None if there were none.
+
+    Args:
+        done: the commits of the runs.
+    """
     return f"{len(done):,} plans run" if done else None
 
 
@@ -435,7 +481,10 @@ def describe_runs(done: Sequence[PublishedCommit]) -> str | None:
 
 
 def start_over(table: TableState, instant: Instant) -> TableState:
-    """Roll back what a crashed run of a plan left, if there was one. Return the table with its timeline loaded afterwards.
+    """Roll back the files that a crashed run of a plan left, if there was one. Return the table with its timeline loaded again.
+
+    Args:
+        instant: the instant of the plan.
 
     Raises:
         OptionError: the plan is no longer pending.
@@ -456,7 +505,7 @@ def start_over(table: TableState, instant: Instant) -> TableState:
 
 
 def _read_rollback_of(table: TableState, rollback: Instant, instant: Instant) -> Mapping[str, Any] | None:
-    """Read the plan of a pending rollback. Return None if it does not roll back `instant`, or if it cannot be read."""
+    """Read the plan of the pending rollback `rollback`; return None if it does not roll back `instant`, or cannot be read."""
     try:
         plan = read_container(table.storage.read(instant_path(table.base_path, rollback.in_state(State.REQUESTED))))
     except (FileNotFoundError, CorruptFile):
@@ -472,14 +521,18 @@ def _runs_elsewhere(table: TableState, instant: Instant) -> bool:
 
 
 def pending_instants(table: TableState, action: Action) -> list[Instant]:
-    """Return the instants of an action that are requested or inflight, oldest first."""
+    """Return the requested and inflight instants of an action, oldest first."""
     return [instant for instant in table.timeline.filter(action) if not instant.is_completed]
 
 
 def find_pending(table: TableState, pending: Sequence[Instant], time: str, noun: str) -> Instant:
-    """Return the instant of `pending` that has this time.
+    """Return the instant in `pending` that has the instant time `time`.
 
-    Raise OptionError if there is none; the message lists all of `pending`.
+    Args:
+        noun: the kind of plan, for the message, for example "compaction".
+
+    Raises:
+        OptionError: there is no such instant. The message lists the times of all of `pending`.
     """
     for instant in pending:
         if instant.time == time:

@@ -7,8 +7,7 @@
 Data files are chosen by name: every file of a slice whose base instant is later than the commit is deleted, whichever process
 wrote the file. A log file of an earlier slice is deleted if all its blocks are of later writes. If the log file also holds
 earlier blocks (Hudi may append to log files), a new log file with a rollback block cancels the later ones. A restore that crashed
-is
-finished by running it again: no step depends on how far the crashed attempt came. No write can begin until the restore is
+is finished by running it again: no step depends on how far the crashed attempt came. No write can begin until the restore is
 finished. Cleans are not undone: the savepoint has kept the files that the commit needs.
 """
 
@@ -52,7 +51,7 @@ _MANY_FILES = 1000
 
 
 def restore(spark: SparkSession | None, table: TableState, to: str, stages: Stages) -> RestoreResult:
-    """Restore the table to a commit that has a savepoint. No other process may write at the same time.
+    """Restore the table to a commit that has a savepoint: delete everything written after it. No other process may write.
 
     If an earlier restore to the same commit crashed, finish that restore.
 
@@ -60,8 +59,8 @@ def restore(spark: SparkSession | None, table: TableState, to: str, stages: Stag
         to: the instant time of the commit.
 
     Raises:
-        OptionError: there is no savepoint of that commit, a later savepoint holds files that would be deleted, or later
-            instants are archived.
+        OptionError: there is no savepoint of that commit, a later savepoint holds files that would be deleted, or later instants
+            are archived.
         WriteConflict: a write is under way, or a restore to another commit is pending.
         CorruptFile: a file that the savepoint holds is missing, or the plan of an inflight restore cannot be read.
     """
@@ -88,9 +87,9 @@ def restore(spark: SparkSession | None, table: TableState, to: str, stages: Stag
 
 
 def _find_pending(table: TableState) -> tuple[Instant, RestorePlan] | None:
-    """Return the pending restore with its plan; None if there is none.
+    """Return the pending restore with its plan; None if no restore is pending.
 
-    A requested restore with an unreadable plan has not begun, so it is deleted. Raise CorruptFile if the restore is inflight.
+    A requested restore whose plan cannot be read has not begun, so it is deleted. For an inflight restore, raise CorruptFile.
     """
     for instant in table.timeline.filter(Action.RESTORE):
         if instant.is_completed:
@@ -109,7 +108,7 @@ def _find_pending(table: TableState) -> tuple[Instant, RestorePlan] | None:
 
 
 def _check(table: TableState, to: str) -> None:
-    """Raise an error if a restore could not bring back the table as of the commit. Nothing is written."""
+    """Raise an error if a restore to the commit at `to` is not possible. The docstring of `restore` lists the errors."""
     if table.options[o.ARCHIVE_BEYOND_SAVEPOINT]:
         raise OptionError(
             f"Restore is not supported when {o.ARCHIVE_BEYOND_SAVEPOINT.key} is enabled: commits after the savepoint may be "
@@ -136,7 +135,7 @@ def _check(table: TableState, to: str) -> None:
 
 
 def _check_not_archived(table: TableState, to: str) -> None:
-    """Raise OptionError if a commit later than `to` is archived.
+    """Raise OptionError if a commit later than the one at `to` is archived, because a restore could not undo it.
 
     Commits are archived oldest first, except those with a savepoint. So if a commit that is older than `to` and has no savepoint
     is still on the timeline, no later commit is archived, and the archive is not read.
@@ -167,7 +166,7 @@ def _check_alone(table: TableState) -> None:
 
 
 def _check_files(table: TableState, to: str) -> None:
-    """Raise CorruptFile if a file that the savepoint holds is missing.
+    """Raise CorruptFile if a file that the savepoint of the commit at `to` holds is missing.
 
     Log files may be missing if the table was restored to the same commit before: a savepoint may name log files whose blocks are
     all of later writes, and the earlier restore deleted these log files.
@@ -186,12 +185,15 @@ def _check_files(table: TableState, to: str) -> None:
 
 
 def _was_restored(table: TableState, to: str) -> bool:
-    """Whether an earlier restore to this commit has completed. Only a restore deletes files that a savepoint holds."""
+    """Whether an earlier restore to the commit at `to` has completed. Only a restore deletes files that a savepoint holds."""
     return any(commit == to for commit, _ in list_finished_restores(table))
 
 
 def _request(table: TableState, to: str) -> tuple[Instant, RestorePlan]:
-    """Plan a restore and store the plan on the timeline. Raise WriteConflict if a write began concurrently."""
+    """Plan a restore and store the plan on the timeline; return its instant and the plan.
+
+    If a write began concurrently, delete the plan again and raise WriteConflict.
+    """
     plan = plan_restore(table, to)
     content = write_restore_plan(plan)
     utc = table.config.timeline_utc
@@ -208,14 +210,14 @@ def _request(table: TableState, to: str) -> tuple[Instant, RestorePlan]:
 
 
 def _load_unplanned(table: TableState, plan: RestorePlan) -> list[Instant]:
-    """Return the writes after `plan.to` that are on the timeline now and that the plan does not name."""
+    """Load the timeline again; return the writes after `plan.to` that the plan does not name."""
     planned = {(instant.time, instant.action.family) for instant in plan.instants}
     later = _later_writes(reload_timeline(table), plan.to)
     return [instant for instant in later if (instant.time, instant.action.family) not in planned]
 
 
 def plan_restore(table: TableState, to: str) -> RestorePlan:
-    """Plan which instants a restore undoes: all writes and plans after a commit, newest first.
+    """Plan which instants a restore undoes: all writes and plans of table services later than the commit at `to`, newest first.
 
     Pending clusterings come before all others, as in Hudi.
     """
@@ -227,12 +229,17 @@ def plan_restore(table: TableState, to: str) -> RestorePlan:
 
 
 def _later_writes(table: TableState, to: str) -> list[Instant]:
-    """Return the writes and the plans of table services after a commit, newest first."""
+    """Return the writes and the plans of table services that are later than the commit at `to`, newest first."""
     later = [instant for instant in table.timeline.instants if instant.time > to]
     return [instant for instant in reversed(later) if instant.action.family in WRITE_ACTIONS]
 
 
 def _run(spark: SparkSession | None, table: TableState, instant: Instant, plan: RestorePlan, stages: Stages) -> RestoreResult:
+    """Run the plan of a restore and complete the restore on the timeline.
+
+    Args:
+        instant: the requested or inflight instant of the restore.
+    """
     began = clock.monotonic_s()
     storage = table.storage
     base_path = table.base_path
@@ -258,7 +265,7 @@ def _run(spark: SparkSession | None, table: TableState, instant: Instant, plan: 
 
 
 def _remove_instant(table: TableState, instant: Instant) -> None:
-    """Remove the pending timeline files, new hash rings, markers and heartbeat of an instant.
+    """Remove the pending timeline files, new hash rings, markers and heartbeat of an instant that a restore undoes.
 
     The restore plan names a completed compaction by the action of its commit, so files of all actions of the family are removed.
     """
@@ -274,7 +281,12 @@ def _remove_instant(table: TableState, instant: Instant) -> None:
 
 
 def _remove_other_instants(table: TableState, own: Instant, to: str) -> None:
-    """Remove from the timeline, as far as later than `to`: rollbacks, pending savepoints, and other requested restores."""
+    """Remove rollbacks, pending savepoints and other requested restores that are later than `to` from the timeline.
+
+    Args:
+        own: the instant of this restore, which is kept.
+        to: the instant time of the commit that is restored.
+    """
     for instant in reversed(reload_timeline(table).timeline.instants):
         is_pending_savepoint = instant.action is Action.SAVEPOINT and not instant.is_completed
         is_other_restore = instant.action is Action.RESTORE and instant.state is State.REQUESTED and instant.time != own.time
@@ -285,6 +297,7 @@ def _remove_other_instants(table: TableState, own: Instant, to: str) -> None:
 
 
 def _check_done(table: TableState, to: str) -> None:
+    """Raise WriteConflict if the last commit after the restore is not the one at `to`: another process wrote concurrently."""
     newest = reload_timeline(table).timeline.last_write
     if newest is None or newest.time != to:
         last = newest.time if newest else "none"
@@ -296,7 +309,7 @@ def _check_done(table: TableState, to: str) -> None:
 
 @dataclass(frozen=True)
 class PartitionTask:
-    """The files of one partition, for `restore_partition`. Pickled to the workers."""
+    """The files of one partition that `restore_partition` checks. Pickled to a worker."""
 
     storage: Storage
     base_path: str
@@ -309,6 +322,11 @@ class PartitionTask:
 
 
 def _delete_files(spark: SparkSession | None, table: TableState, time: str, plan: RestorePlan) -> RestoreResult:
+    """Delete the data files that were written after the commit, in all partitions. Return which files were deleted and added.
+
+    Args:
+        time: the instant time of the restore.
+    """
     tasks = []
     for path, files in walk_partitions(table.storage, table.base_path):
         names = tuple(file.name for file in files)
@@ -330,18 +348,18 @@ def _delete_files(spark: SparkSession | None, table: TableState, time: str, plan
 
 
 def _withdraw_new_partition(table: TableState, path: str, plan: RestorePlan) -> None:
-    """Remove a partition from the table if a write after the commit created it and it holds no data file any more."""
+    """Remove a partition from the table if a write after the commit `plan.to` created it and no data file is left in it."""
     created = read_creation_instant(table.storage, table.base_path, path)
     if path and created is not None and created > plan.to:
         withdraw_partition(table.storage, table.base_path, path, created)
 
 
 def restore_partition(task: PartitionTask) -> list[list[Any]]:
-    """Delete from one partition what was written after the commit.
+    """Undo in one partition what was written after the commit `task.to`: delete files, or cancel blocks of log files.
 
     Returns:
         Two lists: (name, instant that wrote the file) of each deleted file; and (path, size, instant whose blocks are cancelled)
-        of each log file that was added with a rollback block.
+            of each log file that was added with a rollback block.
     """
     deleted: list[tuple[str, str]] = []
     added: list[tuple[str, int, str]] = []
@@ -357,7 +375,10 @@ def restore_partition(task: PartitionTask) -> list[list[Any]]:
 
 
 def _times_in(task: PartitionTask, name: str) -> tuple[set[str], bool]:
-    """Return the instants after the commit that wrote to a file, and whether the file also holds earlier blocks."""
+    """Return the instant times later than `task.to` that wrote to a file, and whether the file also holds earlier blocks.
+
+    The set is empty for a file that stays unchanged.
+    """
     base = parse_base_name(name)
     if base is not None:
         return {base.instant} if base.instant > task.to else set(), False
@@ -372,7 +393,10 @@ def _times_in(task: PartitionTask, name: str) -> tuple[set[str], bool]:
 
 
 def _block_times(task: PartitionTask, name: str) -> Iterator[str]:
-    """Yield the instant of each block of a log file; for a rollback block the instant that it cancels. Skip torn blocks."""
+    """Yield the instant time of each block of a log file; for a rollback block, that of the blocks it cancels.
+
+    Corrupt blocks are skipped.
+    """
     path = join(task.base_path, task.path, name)
     for block in scan_blocks(task.storage.open(path), file_name=path):
         if block.is_rollback:
@@ -382,9 +406,12 @@ def _block_times(task: PartitionTask, name: str) -> Iterator[str]:
 
 
 def _take_back_blocks(task: PartitionTask, name: str, times: Iterable[str]) -> Iterator[tuple[str, int, str]]:
-    """Add to the slice of a log file one new log file per instant, with a rollback block.
+    """Cancel the blocks of the instants `times` in a log file: add one log file with a rollback block per instant.
 
-    Yield its path, size and the instant.
+    Yield (path, size, cancelled instant) of each added log file.
+
+    Args:
+        name: the name of the log file.
     """
     log = parse_log_name(name)
     assert log is not None  # `_times_in` finds earlier and later blocks together only in log files

@@ -3,8 +3,8 @@
     <commit>.savepoint.inflight → <commit>.savepoint, which names the files of every slice that a query as of the commit reads
 
 Cleaning keeps these files, archiving stops at the commit, and the commit cannot be rolled back. A savepoint is refused if a clean
-has deleted files of the commit, or is planned to. A clean may be planned at the same moment as the savepoint. Therefore the
-clean and the savepoint each read the timeline again once they are on it, and whichever finds the other there is withdrawn.
+has deleted files of the commit, or is planned to. A clean may be planned at the same moment as the savepoint. Therefore both read
+the timeline again after they are stored on it. The one that finds the other is withdrawn.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ Files = Mapping[str, tuple[str, ...]]
 
 
 def create_savepoint(table: TableState, time: str | None = None, *, user: str = "", comment: str = "") -> Savepoint:
-    """Create a savepoint of a commit.
+    """Create a savepoint of a commit: store which files a query as of the commit reads, so that cleaning keeps them.
 
     Args:
-        time: the instant time of the commit; the newest commit if None.
+        time: the instant time of the commit; None for the newest commit.
+        user: who creates the savepoint. Stored with it, as `comment` is.
 
     Raises:
-        OptionError: there is no such commit, the commit has a savepoint already, or a clean has deleted files of the commit.
+        OptionError: there is no such commit, the commit already has a savepoint, or a clean has deleted files of the commit.
         WriteConflict: a clean that will delete files of the commit was planned concurrently, or the table is being restored.
-        CorruptFile: the file of a clean cannot be read, so it is not known which files that clean deleted.
+        CorruptFile: the file of a clean cannot be read, so it is unknown which files that clean deleted.
     """
     table = reload_timeline(table)
     time = _choose_commit(table, time)
@@ -62,7 +63,7 @@ def create_savepoint(table: TableState, time: str | None = None, *, user: str = 
 
 
 def delete_savepoint(table: TableState, time: str) -> None:
-    """Delete the savepoint of a commit. Cleaning may then delete the files that the savepoint held.
+    """Delete the savepoint of the commit at `time`. Cleaning may then delete the files that the savepoint held.
 
     Raises:
         OptionError: there is no such savepoint.
@@ -76,15 +77,16 @@ def delete_savepoint(table: TableState, time: str) -> None:
 
 def _remove_files(table: TableState, time: str) -> None:
     # The completed file first: a crash after it leaves an inflight savepoint, which holds no files.
+    """Remove the timeline files of the savepoint of the commit at `time`."""
     for state in (State.COMPLETED, State.INFLIGHT):
         table.storage.delete(instant_path(table.base_path, Instant(time, Action.SAVEPOINT, state)))
 
 
 def _choose_commit(table: TableState, time: str | None) -> str:
-    """Return the instant time to make a savepoint of: `time` if given, otherwise that of the newest commit.
+    """Return the instant time of the commit to create a savepoint of: `time` if given, otherwise that of the newest commit.
 
     Raises:
-        OptionError: there is no such commit, or the commit has a savepoint already.
+        OptionError: there is no such commit, or the commit already has a savepoint.
         WriteConflict: the table is being restored.
     """
     if table.timeline.pending_restore is not None:
@@ -106,18 +108,20 @@ def _choose_commit(table: TableState, time: str | None) -> str:
 
 
 def _is_archived(table: TableState, time: str) -> bool:
+    """Whether the archive holds an instant with this instant time."""
     entries = load_archive(table.storage, table.base_path, table.config.archive_folder)
     return any(entry["commitTime"] == time for entry in entries)
 
 
 def _has_savepoint(table: TableState, time: str) -> OptionError:
+    """Return the error for a commit that already has a savepoint."""
     return OptionError(f"commit {time} of {table.base_path} has a savepoint already; delete_savepoint({time!r}) lets go of it")
 
 
 def _list_files_as_of(table: TableState, time: str) -> Files:
-    """Return the names of the base and log files that a query as of a commit reads.
+    """Return the names of the base and log files that a query as of the commit at `time` reads, by partition path.
 
-    Partitions without such files are included.
+    Partitions without such files are included, with no names.
     """
     seen = load_visibility(table, time)
     files: dict[str, tuple[str, ...]] = {}
@@ -132,10 +136,10 @@ def _list_files_as_of(table: TableState, time: str) -> Files:
 
 
 def _check_not_cleaned(table: TableState, time: str, files: Files, cleans: Iterable[Instant]) -> None:
-    """Raise OptionError if a completed clean has deleted files of the commit, or a pending clean is going to.
+    """Raise OptionError if a completed clean has deleted files of the commit at `time`, or a pending clean will.
 
     Args:
-        files: the files that a query as of the commit finds.
+        files: the files on storage that a query as of the commit reads.
         cleans: the completed and pending cleans on the timeline.
     """
     for instant in cleans:
@@ -161,21 +165,22 @@ def _earliest_kept(clean: CleanResult | CleanPlan) -> str:
 
 
 def find_lost_file(table: TableState, time: str) -> str | None:
-    """Return a sentence that names a file which a query as of a commit needs, and the clean that deleted it.
+    """Return a text that names a file needed by a query as of the commit at `time`, and the clean that deleted it.
 
-    Return None if no clean deleted such a file.
+    Return None if no clean deleted a needed file.
     """
     return _find_lost_file(table, time, _list_files_as_of(table, time), table.timeline.filter(Action.CLEAN))
 
 
 def _find_lost_file(table: TableState, time: str, files: Files, cleans: Iterable[Instant]) -> str | None:
-    """Return a sentence that names a file which the commit needs, and the clean that deleted it; None if there is no such file.
+    """Return a text that names a file needed by a query as of the commit at `time`, and the clean that deleted it.
 
-    A file group of which no file is left is not needed: it was replaced, perhaps by a commit that is archived, and no query as of
-    a commit on the timeline reads it. Files that a restore deleted are not needed either.
+    Return None if no clean deleted a needed file. A file group of which no file is left is not needed: it was replaced, perhaps
+    by a commit that is archived, and no query as of a commit on the timeline reads it. Files that a restore deleted are not
+    needed either.
 
     Args:
-        files: the files that a query as of the commit finds.
+        files: the files on storage that a query as of the commit reads.
         cleans: the completed and pending cleans on the timeline.
     """
     seen = load_visibility(table, time)
@@ -195,7 +200,7 @@ def _find_lost_file(table: TableState, time: str, files: Files, cleans: Iterable
 
 
 def _read_clean(table: TableState, instant: Instant) -> CleanResult | CleanPlan:
-    """Read the result of a completed clean, or the plan of a pending one. Return an empty plan if the file is gone."""
+    """Read the result of a completed clean, or the plan of a pending one. Return an empty plan if the file no longer exists."""
     path = instant_path(table.base_path, instant)
     try:
         if instant.is_completed:
@@ -209,20 +214,21 @@ def _read_clean(table: TableState, instant: Instant) -> CleanResult | CleanPlan:
 
 
 def _deleted_by(clean: CleanResult | CleanPlan) -> Files:
+    """Return the names of the files that a completed clean has deleted or a planned clean will delete, by partition path."""
     if isinstance(clean, CleanPlan):
         return clean.files
     return {path: partition.deleted for path, partition in clean.partitions.items()}
 
 
 def _needed_files(deleted: Files, files: Files, time: str) -> Iterator[tuple[str, str, str]]:
-    """Yield partition path, file id and name of the deleted files that a query as of a commit would read if they still existed.
+    """Yield (partition path, file id, file name) of each file that a query as of a commit needs and a clean deletes.
 
-    These are the deleted files that are newer than the slice that the query finds of their file group, and deleted files that
-    are still listed because the clean is pending.
+    That is a deleted file whose slice is newer than the one that the query finds in its file group, or a file that the query
+    still finds but a pending clean will delete.
 
     Args:
-        deleted: the files that a clean has deleted or is going to delete.
-        files: the files that the query finds.
+        deleted: the files that a clean has deleted or will delete.
+        files: the files on storage that the query reads.
         time: the instant time of the commit.
     """
     for path, deleted_names in deleted.items():
@@ -250,10 +256,10 @@ def _parse_slice(name: str) -> tuple[str, str]:
 
 
 def _step_back_for_cleans(table: TableState, savepoint: Savepoint, known: Iterable[Instant]) -> None:
-    """Delete a new savepoint again and raise WriteConflict if a clean that deletes its files was planned concurrently.
+    """Raise WriteConflict, and delete the new savepoint again, if a clean that deletes its files was planned concurrently.
 
     Args:
-        known: the cleans that were on the timeline before the savepoint was stored. These were checked already.
+        known: the cleans that were on the timeline before the savepoint was stored. These were already checked.
     """
     known_times = {instant.time for instant in known}
     for instant in load_timeline(table.storage, table.base_path).filter(Action.CLEAN):

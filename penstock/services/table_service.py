@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class TableService(ABC):
-    """Maintenance of a table that the options ask for. Runs after a write in the writing process, or in a separate process."""
+    """Maintenance of a table that the options ask for. It runs after a write in the writing process, or in a separate process."""
 
     #: Name in the report of which services ran, for example `clean`.
     name: ClassVar[str]
@@ -40,15 +40,16 @@ class TableService(ABC):
 
     @abstractmethod
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
-        """Finish what an earlier run of the service left unfinished, then do what is due. Other processes may write concurrently.
+        """Finish what an interrupted run of the service left, then do what is due now. Other processes may write concurrently.
 
         Args:
             spark: the Spark session; None if `uses_spark` is false.
+            stages: reports progress and measures durations.
 
         Returns:
             What was done, as a few words for a report; None if nothing was due.
         """
 
     def run_after_write(self, spark: Any, table: TableState, stages: Stages) -> None:
-        """Do what the options ask for after a write."""
+        """Run the service after a write, in the writing process, as far as the options ask for it. The default is `run_due`."""
         self.run_due(spark, table, stages)

@@ -1,9 +1,9 @@
-"""Time to live of partitions: which partitions have expired. `door/expire.py` deletes them by a replace commit.
+"""Time to live of partitions: finds expired partitions. `door/expire.py` deletes them by a replace commit.
 
 The strategy of the options decides from when the age of a partition counts: from the base instant of its newest file slice, or
 from the write that created the partition. A slice keeps its base instant while log files are added to it. So for partitions with
 log files the commits on the timeline are read too: a partition with a recent commit is kept, where Hudi would delete it. A
-partition that a pending plan is about to rewrite is kept until the plan has run.
+partition that a pending plan will rewrite is kept until the plan has run.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ _BY_CREATION = "KEEP_BY_CREATION_TIME"
 
 
 def expired_partitions(table: TableState, now: datetime | None = None) -> list[str]:
-    """Return the paths of the expired partitions, at most as many as the options allow one commit to delete.
+    """Return the paths of the partitions whose time to live is over, at most as many as the options let one commit delete.
+
+    Return an empty list if the options set no time to live or the table is nonpartitioned.
 
     Args:
-        now: the current time in the timeline's time zone; read from the clock if None.
+        now: the current time in the timeline's time zone; None to read the clock.
     """
     options = table.options
     days = options[o.TTL_DAYS]
@@ -47,6 +49,7 @@ def expired_partitions(table: TableState, now: datetime | None = None) -> list[s
 
 
 def _created_before(table: TableState, partition_paths: Iterable[str], cutoff: str) -> set[str]:
+    """Return the partitions that were created before the instant time `cutoff`, by the instant in their metafile."""
     created_before = set()
     for path in partition_paths:
         created = read_creation_instant(table.storage, table.base_path, path)
@@ -56,7 +59,11 @@ def _created_before(table: TableState, partition_paths: Iterable[str], cutoff: s
 
 
 def _written_before(table: TableState, slices: Mapping[str, Sequence[FileSlice]], cutoff: str) -> set[str]:
-    """Return the partitions that were last written before an instant time. Reads commit files only if log files exist."""
+    """Return the partitions that were last written before the instant time `cutoff`. Reads commit files only if log files exist.
+
+    Args:
+        slices: the newest file slices of each partition, by partition path.
+    """
     old = set()
     for path, file_slices in slices.items():
         if all(file_slice.base_instant < cutoff for file_slice in file_slices):
@@ -70,4 +77,5 @@ def _written_before(table: TableState, slices: Mapping[str, Sequence[FileSlice]]
 
 
 def _has_logs(slices: Iterable[FileSlice]) -> bool:
+    """Whether one of the slices has log files."""
     return any(file_slice.log_files for file_slice in slices)

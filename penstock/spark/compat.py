@@ -34,7 +34,7 @@ def frame_classes() -> list[type]:
 
 
 def spark_version() -> tuple[int, int]:
-    """Return the major and minor version of PySpark."""
+    """Return (major, minor) version of the installed PySpark."""
     major, minor = pyspark.__version__.split(".")[:2]
     return int(major), int(minor)
 

@@ -24,12 +24,12 @@ FORMATS = frozenset({"hudi", "org.apache.hudi"})
 
 
 def is_hudi(source: str | None) -> bool:
-    """Whether a name is one of Hudi's format names."""
+    """Whether a format name is one of Hudi's, in any case."""
     return source is not None and source.lower() in FORMATS
 
 
 class CallRecorder:
-    """Mixin for Spark's reader and writer: records the format and the options that are set on them."""
+    """Mixin for Spark's reader and writer: records in `_recorded` the format and the options that the user sets."""
 
     _recorded: dict[str, Any]
 
@@ -47,7 +47,7 @@ class CallRecorder:
 
 
 class HudiWriter(CallRecorder):
-    """Mixin for Spark's DataFrameWriter: `save` writes Hudi tables with Penstock."""
+    """Mixin for Spark's DataFrameWriter: if the format is Hudi's, `save` writes the table with Penstock."""
 
     def mode(self, saveMode: str | None) -> Any:
         self._recorded["mode"] = saveMode or self._recorded.get("mode")
@@ -98,7 +98,7 @@ class HudiWriter(CallRecorder):
 
 
 class HudiReader(CallRecorder):
-    """Mixin for Spark's DataFrameReader: `load` reads Hudi tables with Penstock."""
+    """Mixin for Spark's DataFrameReader: if the format is Hudi's, `load` reads the table with Penstock."""
 
     def schema(self, schema: Any) -> Any:
         self._recorded["schema"] = schema
@@ -122,11 +122,17 @@ class HudiReader(CallRecorder):
         return frame if options else self._mark_plain_parquet(frame)
 
     def _mark_plain_parquet(self, frame: DataFrame) -> DataFrame:
+        """Mark a DataFrame over Parquet files as read without options and schema, unless the reader has any."""
         return frame if self._recorded["options"] or self._recorded["schema"] is not None else mark_bare(frame)
 
 
 def load(session: Any, paths: Sequence[str], raw_options: dict[str, Any]) -> DataFrame:
-    """Open the query that the paths and read options describe, and return its lazy DataFrame."""
+    """Open the query that paths and read options describe, and return its lazy DataFrame.
+
+    Args:
+        session: the Spark session.
+        raw_options: the options as the user set them.
+    """
     query = parse_query(paths, read_options(raw_options))
     return open_query(session, query, open_table(query.base_path, query.options))
 
@@ -135,6 +141,7 @@ def wrap_spark_object(original: Any, mixin: type, notes: dict[str, Any]) -> Any:
     """Return a copy of Spark's reader or writer whose class also inherits from the mixin.
 
     Args:
+        original: Spark's reader or writer.
         mixin: `HudiReader` or `HudiWriter`.
         notes: the dict in which the mixin records format, options and mode.
     """
@@ -151,11 +158,12 @@ _MERGED: dict[tuple[type, type], type] = {}
 
 
 def with_partition_by(options: dict[str, Any], by: Sequence[str]) -> dict[str, Any]:
-    """Return the options with `hoodie.datasource.write.partitionpath.field` set to the columns of `partitionBy`.
+    """Return write options with `hoodie.datasource.write.partitionpath.field` set to the columns of `partitionBy`.
 
     If that option is set already, or `by` is empty, the options are returned unchanged.
 
     Args:
+        options: the options as the user set them.
         by: the columns of `partitionBy`.
     """
     key = "hoodie.datasource.write.partitionpath.field"
@@ -168,6 +176,7 @@ def with_partition_by(options: dict[str, Any], by: Sequence[str]) -> dict[str, A
 
 
 def _names(columns: Sequence[Any]) -> list[str]:
+    """Return the column names in the arguments of `partitionBy`, which may be strings or lists of strings."""
     found: list[str] = []
     for column in columns:
         found.extend([column] if isinstance(column, str) else list(column or []))
@@ -175,15 +184,22 @@ def _names(columns: Sequence[Any]) -> list[str]:
 
 
 def _is_ours(source: str | None, notes: dict[str, Any]) -> bool:
-    """Whether Penstock handles a reader or writer: its format is Hudi's, and its session is enabled."""
+    """Whether Penstock handles a reader or writer: its format is Hudi's, and Penstock is enabled on its session.
+
+    Args:
+        source: the format that `save` or `load` was called with; None: the recorded format.
+        notes: what the mixin recorded.
+    """
     return is_hudi(source or notes["format"]) and bool(notes["enabled"](notes["session"]))
 
 
 def _refuse_buckets(notes: dict[str, Any]) -> None:
+    """Raise OptionError if `bucketBy` or `sortBy` was called on the writer."""
     if notes["buckets"]:
         raise OptionError(f"{notes['buckets']} is for Spark's own tables; Hudi's bucket index is hoodie.index.type=BUCKET")
 
 
 def _refuse_tables(is_ours: bool, method: str) -> None:
+    """Raise Unsupported for a method that writes to a catalog table, if Penstock handles the writer."""
     if is_ours:
         raise Unsupported(f"{method} with format 'hudi' is not supported yet; use save(path)")

@@ -73,6 +73,9 @@ def _exact(decimals: Mapping[str, DataType]) -> list[Column]:
     """Return expressions that parse the decimal columns with their types, one for each spelling of the names (`_spellings`).
 
     Several spellings are needed because Spark's JSON parser is case-sensitive.
+
+    Args:
+        decimals: column → decimal type.
     """
     found = []
     for number, spelled in enumerate(_spellings(list(decimals))):
@@ -83,23 +86,34 @@ def _exact(decimals: Mapping[str, DataType]) -> list[Column]:
 
 
 def _spellings(names: list[str]) -> list[tuple[str, ...]]:
-    """Return the list of names in up to three spellings: unchanged, in lower case and in upper case."""
+    """Return the list of names in up to three spellings: unchanged, all in lower case and all in upper case."""
     if not names:
         return []
     return list(dict.fromkeys((tuple(names), tuple(n.lower() for n in names), tuple(n.upper() for n in names))))
 
 
 def _operation() -> Column:
+    """Return an expression for the operation of a change, in upper case."""
     return F.upper(F.col(f"{_CHANGE}.{OPERATION}")).alias(OPERATION)
 
 
 def _lowered(side: str) -> Column:
-    """Return the map of one side (`before` or `after`) with names in lower case; an empty map if the side is missing."""
+    """Return an expression for one side of a change (`before` or `after`) as a map from column name in lower case to string.
+
+    The map is empty if the change does not have the side.
+    """
     return F.expr(f"coalesce(transform_keys({_CHANGE}.{side}, (k, v) -> lower(k)), map())").alias(side)
 
 
 def _value(name: str, kind: DataType, decimals: list[str]) -> Column:
-    """Return a column's value: from `after`, or, if `after` lacks the column and the change is not an insert, from `before`."""
+    """Return an expression for a column's value in a change, in its type. It raises SchemaError if the value does not fit.
+
+    The value comes from `after`. If `after` lacks the column and the change is not an insert, it comes from `before`.
+
+    Args:
+        kind: the type of the column.
+        decimals: the names of all decimal columns.
+    """
     key = _literal(name.lower())
     in_after = f"(map_contains_key(after, {key}) or {OPERATION} = 'I')"
     text = f"if({in_after}, try_element_at(after, {key}), try_element_at(before, {key}))"
@@ -117,6 +131,7 @@ def _value(name: str, kind: DataType, decimals: list[str]) -> Column:
 
 
 def _cast(text: str, kind: DataType) -> str:
+    """Return an SQL expression that casts the SQL expression `text` to a column's type; null where the value does not fit."""
     if isinstance(kind, BinaryType):
         return f"try_to_binary({text}, 'base64')"
     if isinstance(kind, (StructType, ArrayType, MapType)):
@@ -125,7 +140,12 @@ def _cast(text: str, kind: DataType) -> str:
 
 
 def _checked(kinds: dict[str, DataType], ignore_unknown: bool) -> Column:
-    """Return the operation of a change, or raise if the change is invalid."""
+    """Return an expression for the operation of a change. It raises SchemaError if the change is invalid.
+
+    Args:
+        kinds: column of the table → its type.
+        ignore_unknown: whether a change may have columns that the table does not have.
+    """
     known = ", ".join(_literal(name.lower()) for name in kinds)
     unknown = f"array_except(array_union(map_keys(after), map_keys(before)), array({known}))"
     checks = [
@@ -148,17 +168,22 @@ def _checked(kinds: dict[str, DataType], ignore_unknown: bool) -> Column:
 
 
 def _raised(said: str) -> str:
-    """Return an SQL expression that raises a SchemaError with the message and the beginning of the JSON."""
+    """Return an SQL expression that raises SchemaError with the message `said` and the beginning of the JSON."""
     before, behind = marked_ends(SchemaError)
     shown = f"coalesce(substr({_JSON}, 1, {_SHOWN}), 'null')"
     return f"raise_error(concat({_literal(before + said)}, {shown}, {_literal(behind)}))"
 
 
 def _supplied(names: list[str]) -> Column:
-    """Return the columns that an update supplies, in the table's spelling; null for inserts and deletes."""
+    """Return an expression for the columns that an update supplies, as the table spells them; null for inserts and deletes.
+
+    Args:
+        names: the columns of the table.
+    """
     listed = ", ".join(f"if(map_contains_key(after, {_literal(n.lower())}), {_literal(n)}, null)" for n in names)
     return F.expr(f"if({OPERATION} = 'U', array_compact(array({listed})), cast(null as array<string>))")
 
 
 def _literal(text: str) -> str:
+    """Return a string as an SQL literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

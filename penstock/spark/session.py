@@ -49,7 +49,7 @@ def enable(spark: SparkSession) -> SparkSession:
 
 
 def disable(spark: SparkSession) -> None:
-    """Remove `format("hudi")` from a session."""
+    """Remove `format("hudi")` from a session: Penstock no longer handles its reads and writes."""
     _ENABLED.discard(spark)
     with suppress(Exception):  # a stopped session raises, and the type of the error depends on the Spark release
         spark.conf.unset(_FLAG)
@@ -93,6 +93,11 @@ def is_enabled(spark: Any) -> bool:
 
 
 def _patch(kind: type, name: str, replacement: Any) -> None:
+    """Replace the property `name` of a class by Penstock's, unless it is replaced already.
+
+    Args:
+        replacement: a function that is called with Spark's property and returns the getter of the new one.
+    """
     current = kind.__dict__.get(name)
     if current is None or hasattr(getattr(current, "fget", None), _ORIGINAL):
         return
@@ -102,6 +107,7 @@ def _patch(kind: type, name: str, replacement: Any) -> None:
 
 
 def _restore(kind: type, name: str) -> None:
+    """Put Spark's own property `name` back on a class, if Penstock has replaced it."""
     current = kind.__dict__.get(name)
     original = getattr(getattr(current, "fget", None), _ORIGINAL, None)
     if original is not None:
@@ -109,6 +115,8 @@ def _restore(kind: type, name: str) -> None:
 
 
 def _read(original: Any) -> Any:
+    """Return the getter for `SparkSession.read` that wraps Spark's reader. `original` is Spark's own property."""
+
     def read(self: Any) -> Any:
         reader = original.__get__(self, type(self))
         notes = {"format": None, "options": {}, "schema": None, "session": self, "enabled": is_enabled}
@@ -118,6 +126,8 @@ def _read(original: Any) -> Any:
 
 
 def _write(original: Any) -> Any:
+    """Return the getter for `DataFrame.write` that wraps Spark's writer. `original` is Spark's own property."""
+
     def write(self: Any) -> Any:
         writer = original.__get__(self, type(self))
         notes: dict[str, Any] = {"format": None, "options": {}, "mode": None, "partition_by": [], "buckets": None}

@@ -45,16 +45,16 @@ class Storage(Protocol):
     """
 
     def read(self, path: str) -> bytes:
-        """Return the whole content of a file. While `replace` runs on the file, return the old or the new content, never a mix.
+        """Return the whole content of a file. While `replace` runs on it, that is the old or the new content, never a mix.
 
         Raises FileNotFoundError.
         """
 
     def open(self, path: str) -> pa.NativeFile:
-        """Open a file for random access. Raises FileNotFoundError."""
+        """Open a file for reading, with random access. Raises FileNotFoundError."""
 
     def map(self, path: str) -> pa.NativeFile:
-        """Open a file for random access as a memory map; if the storage has no memory maps, as `open` does.
+        """Open a file for reading as a memory map; if the storage has no memory maps, as `open` does.
 
         Only for files that no other process truncates while they are open: reading past the end of a mapped file kills this
         process.
@@ -69,7 +69,7 @@ class Storage(Protocol):
         """
 
     def sync(self, paths: Sequence[str]) -> None:
-        """Make files durable that `create` created and whose streams are closed: they survive a power failure."""
+        """Make closed files that `create` created durable: they survive a power failure."""
 
     def write_new(self, path: str, data: bytes) -> None:
         """Create a file with this content, atomically and durably. Missing parent folders are created.
@@ -85,7 +85,7 @@ class Storage(Protocol):
         """
 
     def list(self, path: str) -> list[FileInfo]:
-        """Return the direct children of a folder, sorted by path. Returns an empty list if there is no folder at the path.
+        """Return the files and folders directly in a folder, sorted by path; an empty list if there is no folder at the path.
 
         The list contains every file that exists during the whole call. It may or may not contain files that other processes
         create or delete during the call.
@@ -119,7 +119,7 @@ class Storage(Protocol):
 
 
 def split_scheme(path: str) -> tuple[str, str]:
-    """Return the scheme of a path in lower case, and the path after the colon; `("", path)` if the path has no scheme."""
+    """Split a path into (scheme in lower case, path after the colon); `("", path)` if the path has no scheme."""
     match = _SCHEME.match(path)
     if match is None:
         return "", path
@@ -127,7 +127,7 @@ def split_scheme(path: str) -> tuple[str, str]:
 
 
 def walk(storage: Storage, path: str) -> Iterable[FileInfo]:
-    """Yield every file below a folder, depth first. Folders are not yielded."""
+    """Yield all files below a folder, at any depth. Folders are not yielded."""
     for entry in storage.list(path):
         if entry.is_dir:
             yield from walk(storage, entry.path)

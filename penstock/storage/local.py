@@ -31,7 +31,7 @@ _ATTEMPTS = 5
 
 
 def open_local(path: str) -> tuple[Storage, str]:
-    """Return the local storage, and the absolute path for a path without a scheme or with the scheme `file:`.
+    """Return (local storage, absolute path) for a path without a scheme or with the scheme `file:`.
 
     Raises:
         OptionError: the path names a host, as `file://host/folder` does.
@@ -153,7 +153,7 @@ def temporary_folder() -> str:
 
 @contextlib.contextmanager
 def _errors_of_reading(path: str) -> Iterator[None]:
-    """Convert an OSError in the `with` block: to FileNotFoundError if the file is missing, otherwise to StorageError."""
+    """Convert an OSError inside the `with` block: to FileNotFoundError if the file is missing, otherwise to StorageError."""
     try:
         yield
     except (FileNotFoundError, StorageError):
@@ -166,7 +166,7 @@ def _errors_of_reading(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _errors_of_writing(path: str) -> Iterator[None]:
-    """Convert an OSError in the `with` block: to AlreadyExists if the name is taken, otherwise to StorageError."""
+    """Convert an OSError inside the `with` block: to AlreadyExists if the name is taken, otherwise to StorageError."""
     try:
         yield
     except StorageError:
@@ -178,7 +178,7 @@ def _errors_of_writing(path: str) -> Iterator[None]:
 
 
 def _create_empty_file(path: str) -> None:
-    """Create an empty file, and its folder if missing. Raise FileExistsError if the file exists.
+    """Create an empty file, and its folder if missing. Raises FileExistsError if the file exists.
 
     Tries again if the folder is missing: after this function created the folder, a concurrent process may delete it again while
     it is still empty.
@@ -216,7 +216,7 @@ def _delete_tree(path: str) -> None:
 
 @contextlib.contextmanager
 def _temporary_file(path: str, data: bytes) -> Iterator[str]:
-    """Write `data` to a temporary file in the folder of `path` and sync it; yield its path. Delete it after the `with` block.
+    """Write `data` to a temporary file in the folder of `path`, and sync it; yield its path. Delete it after the `with` block.
 
     The name begins with a dot and ends in `.tmp`. No reader of the timeline takes such a file for an instant.
     """
@@ -243,20 +243,21 @@ def _info_of_entry(entry: os.DirEntry[str]) -> FileInfo | None:
 
 
 def _file_info(path: str, status: os.stat_result) -> FileInfo:
+    """Return path, size and modification time from a stat result. A folder has size 0."""
     is_dir = stat.S_ISDIR(status.st_mode)
     size_bytes = 0 if is_dir else status.st_size
     return FileInfo(path, size_bytes, status.st_mtime_ns // 1_000_000, is_dir)
 
 
 def _delete_checksum(path: str) -> None:
-    """Delete the checksum file that Hadoop may have written next to a file."""
+    """Delete the checksum file `.<name>.crc` that Hadoop may have written next to a file."""
     folder, name = os.path.split(path)
     with contextlib.suppress(FileNotFoundError):
         os.remove(os.path.join(folder, f".{name}.crc"))
 
 
 def _fsync(path: str) -> None:
-    """Make the content of a file, or the entries of a folder, durable on disk."""
+    """Sync a file, or the entries of a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -23,19 +23,20 @@ _LOCK = threading.Lock()
 
 
 def open_memory(path: str) -> tuple[Storage, str]:
-    """Return the memory storage named "default", and the path without the scheme `memory:`."""
+    """Return (memory storage named "default", path without the scheme `memory:`)."""
     _, rest = split_scheme(path)
     return MemoryStorage(), "/" + rest.strip("/")
 
 
 @dataclass(frozen=True)
 class MemoryStorage:
-    """A storage that keeps a map from path to content. A folder exists as long as there is a file below it."""
+    """A storage that keeps files in this process: path → content. A folder exists as long as there is a file below it."""
 
     name: str = "default"
 
     @property
     def _files(self) -> dict[str, tuple[bytes, int]]:
+        """The files of the storage of this name: path → content and modification time."""
         return _FILES.setdefault(self.name, {})
 
     def read(self, path: str) -> bytes:
@@ -124,7 +125,7 @@ class MemoryStorage:
 
 
 class _Sink:
-    """The stream that `create` returns. The content becomes visible when the stream is flushed."""
+    """The stream that `MemoryStorage.create` returns. What was written becomes visible when the stream is flushed or closed."""
 
     def __init__(self, storage: MemoryStorage, path: str) -> None:
         self._storage = storage

@@ -10,7 +10,7 @@ from penstock.errors import StorageError
 
 @contextlib.contextmanager
 def convert_os_errors(path: str) -> Iterator[None]:
-    """Convert an OSError in the `with` block (a full disk, for example) to a StorageError that names the path."""
+    """Convert an OSError inside the `with` block (a full disk, for example) to a StorageError that names the path."""
     try:
         yield
     except StorageError:

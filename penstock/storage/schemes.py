@@ -24,7 +24,7 @@ STORAGES: dict[str, Callable[[str], tuple[Storage, str]]] = {
 
 
 def open_storage(path: str) -> tuple[Storage, str]:
-    """Return the storage for the path's scheme, and the path without the scheme, as the methods of the storage expect it.
+    """Return (storage for the path's scheme, path without the scheme, as the methods of the storage expect it).
 
     Reads nothing: the path need not exist.
 

@@ -18,7 +18,7 @@ from penstock.storage.os_errors import convert_os_errors
 
 
 class SpillFile:
-    """A spill file: a local Arrow IPC file. Call `write` for all rows, then `read` once, and always `close`.
+    """A local Arrow IPC file for rows that do not fit in memory. Call `write` for all rows, then `read` once, and always `close`.
 
     Args:
         folder: the folder of the file. It is created if it does not exist.
@@ -31,7 +31,7 @@ class SpillFile:
         self._writer: Any = None
 
     def write(self, table: pa.Table) -> None:
-        """Append rows. The first call creates the file."""
+        """Append rows to the file. The first call creates it."""
         with convert_os_errors(self._path):
             if self._writer is None:
                 self._sink = self._storage.create(self._path)

@@ -1,4 +1,4 @@
-"""`TableConfig`: the properties of a table. Reads, checks and writes `hoodie.properties`.
+"""`TableConfig`: the properties of a table. This module reads, checks and writes `hoodie.properties`.
 
 `write/create_table.py` decides which properties a new table gets.
 """
@@ -24,13 +24,13 @@ MERGE_ON_READ = "MERGE_ON_READ"
 
 @dataclass(frozen=True)
 class TableConfig:
-    """The properties in `hoodie.properties`, with types. `raw` has all of them as strings, also those that Penstock ignores."""
+    """The properties in `hoodie.properties`, with types. `raw` has all of them as strings, even those that Penstock ignores."""
 
     raw: Mapping[str, str]
 
     @property
     def name(self) -> str:
-        """The table's name."""
+        """The table's name, `hoodie.table.name`."""
         return self.raw["hoodie.table.name"]
 
     @property
@@ -50,7 +50,7 @@ class TableConfig:
 
     @property
     def precombine_field(self) -> str | None:
-        """The ordering field; None if the table has none."""
+        """The ordering field: the column that decides which of two rows with one key is newer. None if the table has none."""
         return self.raw.get("hoodie.table.precombine.field") or None
 
     @property
@@ -60,7 +60,7 @@ class TableConfig:
 
     @property
     def hive_style(self) -> bool:
-        """Whether partition folders are named `column=value`."""
+        """Whether partition folders are named `column=value` instead of `value`."""
         return _flag(self.raw, "hoodie.datasource.write.hive_style_partitioning", False)
 
     @property
@@ -70,7 +70,7 @@ class TableConfig:
 
     @property
     def populate_meta_fields(self) -> bool:
-        """Whether the five meta columns of the rows are filled."""
+        """Whether the five meta columns (`_hoodie_record_key` and so on) are filled in the data files."""
         return _flag(self.raw, "hoodie.populate.meta.fields", True)
 
     @property
@@ -80,7 +80,7 @@ class TableConfig:
 
     @property
     def timeline_utc(self) -> bool:
-        """Whether instant times are in UTC; otherwise they are in the local zone of each writer."""
+        """Whether instant times are in UTC; otherwise they are in the local time zone of each writer."""
         return self.raw.get("hoodie.table.timeline.timezone", "LOCAL").upper() == "UTC"
 
     @property
@@ -95,31 +95,33 @@ class TableConfig:
 
     @property
     def metadata_partitions(self) -> tuple[str, ...]:
-        """The partitions of the metadata table that are complete, so that readers may use them."""
+        """The names of the metadata table's partitions that are complete, so that readers may use them."""
         return _split(self.raw.get("hoodie.table.metadata.partitions"))
 
     @property
     def metadata_partitions_inflight(self) -> tuple[str, ...]:
-        """The partitions of the metadata table that are being built."""
+        """The names of the metadata table's partitions that are still being built."""
         return _split(self.raw.get("hoodie.table.metadata.partitions.inflight"))
 
 
 def _split(text: str | None) -> tuple[str, ...]:
+    """Return the parts of a comma-separated property, without spaces and empty parts; empty for None."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
 def _flag(raw: Mapping[str, str], key: str, default: bool) -> bool:
+    """Return the boolean property `key`; `default` if it is not set."""
     return raw.get(key, str(default)).strip().lower() == "true"
 
 
 def read_config(storage: Storage, base_path: str) -> TableConfig:
-    """Read and check `hoodie.properties`; if it is missing or damaged, `hoodie.properties.backup`.
+    """Read and check `hoodie.properties`. If that file is missing or damaged, read `hoodie.properties.backup` instead.
 
-    An update of the properties, by Hudi, writes the backup before it replaces the file.
+    When Hudi updates the properties, it writes the backup before it replaces the file.
 
     Raises:
         TableNotFound: there is no table at the path.
-        CorruptFile: neither file can be used, or there is a timeline but neither file.
+        CorruptFile: one file is damaged, and the other is damaged or missing; or both are missing, but there is a timeline.
         Unsupported: the table has a table version, timeline layout or base file format that Penstock does not know.
     """
     problem: CorruptFile | None = None
@@ -140,7 +142,12 @@ def read_config(storage: Storage, base_path: str) -> TableConfig:
 
 
 def _check_properties(raw: dict[str, str], base_path: str) -> TableConfig:
-    """Return the properties as a `TableConfig`. Raise CorruptFile if damaged, Unsupported for an unknown version or format."""
+    """Return the properties as a `TableConfig`.
+
+    Raises:
+        CorruptFile: the table name is missing, or the checksum is wrong.
+        Unsupported: the table version, timeline layout or base file format is one that Penstock does not know.
+    """
     where = f"{FOLDER}/{PROPERTIES} of {base_path}"
     if not raw.get("hoodie.table.name"):
         raise CorruptFile(f"{where} does not name the table (hoodie.table.name); restore it from {BACKUP} or a copy")
@@ -167,12 +174,12 @@ def write_config(storage: Storage, base_path: str, raw: Mapping[str, str], *, ne
     """Write `hoodie.properties` atomically, with a new checksum; return the properties as a `TableConfig`.
 
     Args:
-        raw: all properties. The checksum among them is replaced.
-        new: whether the table is being created. Otherwise an existing file is replaced, and a backup that an interrupted
-            update left is deleted.
+        raw: all properties. An old checksum among them is replaced.
+        new: whether the table is being created. If false, the existing file is replaced, and `hoodie.properties.backup`, which an
+            interrupted update may have left, is deleted.
 
     Raises:
-        AlreadyExists: `new` is set, and another process created the table first.
+        AlreadyExists: `new` is true, and another process created the table first.
     """
     checksum = table_checksum(raw.get("hoodie.database.name"), raw["hoodie.table.name"])
     values = {**raw, "hoodie.table.checksum": str(checksum)}

@@ -19,11 +19,11 @@ from penstock.table.state import TableState
 
 
 def merge_file_settings(table: TableState, time: str, schema: str) -> tuple[MergeRules, FileSettings]:
-    """Return the rules for merging base files with log files, and the settings of new base files. For table services.
+    """Return the rules by which a table service merges base files with log files, and the settings of the base files it writes.
 
     Args:
-        time: the instant time of the new files.
-        schema: the table's Avro schema.
+        time: the instant time of the new base files.
+        schema: the table's Avro schema as JSON, without meta columns.
     """
     rules = build_merge_rules(table, schema, memory_bytes=table.options[o.COMPACTION_MAX_BYTES])
     columns = [field for field in rules.arrow if field.name not in META_COLUMNS]
@@ -32,7 +32,7 @@ def merge_file_settings(table: TableState, time: str, schema: str) -> tuple[Merg
 
 
 def base_file_settings(table: TableState, instant: str, schema: pa.Schema, avro: str) -> FileSettings:
-    """Return the settings of new base files.
+    """Return the settings with which a write or table service writes new base files.
 
     Args:
         instant: the instant time of the new files.
@@ -55,14 +55,14 @@ def base_file_settings(table: TableState, instant: str, schema: pa.Schema, avro:
 
 
 def log_block_format(options: Options) -> BlockFormat:
-    """Return the format of data blocks in new log files."""
+    """Return the format of data blocks in new log files: the one that the options name, otherwise Avro."""
     return BlockFormat((options[o.LOG_BLOCK_FORMAT] or BlockFormat.AVRO.value).lower())
 
 
 def _bloom_settings(options: Options) -> BloomSettings | None:
-    """Return the settings of the bloom filters in new base files; None to write files without bloom filters.
+    """Return the settings of the bloom filters in new base files; None if the options ask for files without bloom filters.
 
-    With a bloom index, bloom filters are always written.
+    If the index is a bloom index, bloom filters are always written.
     """
     if not options[o.FOOTER_BLOOM_FILTER] and "BLOOM" not in options[o.INDEX_TYPE].upper():
         return None

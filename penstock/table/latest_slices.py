@@ -1,4 +1,4 @@
-"""The file slices that a query sees, computed from a listing of files and a timeline. Kernels: names in, file slices out."""
+"""Computes the file slices that a query reads, from a listing of files and a timeline. Kernels: no function reads storage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class Visibility:
-    """Decides which files are part of the table: by the timeline, replaced file groups and the time of the query."""
+    """Decides which instants and file groups a query sees, by the timeline, replaced file groups and the query's `as_of`."""
 
     timeline: Timeline
     #: (partition path, file id) → instant of the replace commit that removed the group from the table
@@ -23,25 +23,35 @@ class Visibility:
     as_of: str | None = None
 
     def sees_time(self, time: str) -> bool:
-        """Whether files of the instant `time` are part of the table: it is committed and not later than `as_of`."""
+        """Whether the query sees files of the instant time `time`: it is committed and not later than `as_of`."""
         return (self.as_of is None or time <= self.as_of) and self.timeline.is_visible(time)
 
     def awaits_compaction(self, time: str) -> bool:
-        """Whether `time` is the instant of a pending compaction: log files with this base instant belong to the slice before."""
+        """Whether `time` is the instant time of a pending compaction that is not later than `as_of`.
+
+        Log files with this base instant belong to the file slice before the compaction.
+        """
         return (self.as_of is None or time <= self.as_of) and time in self._pending_compactions
 
     @cached_property
     def _pending_compactions(self) -> frozenset[str]:
+        """The instant times of the pending compactions."""
         return frozenset(instant.time for instant in self.timeline.filter(Action.COMPACTION) if not instant.is_completed)
 
     def sees_group(self, partition_path: str, file_id: str) -> bool:
-        """Whether a file group is part of the table: no replace commit up to `as_of` has replaced it."""
+        """Whether the query sees the file group: no replace commit up to `as_of` has replaced it."""
         replaced_at = self.replaced.get((partition_path, file_id))
         return replaced_at is None or (self.as_of is not None and replaced_at > self.as_of)
 
 
 def group_files(partition_path: str, files: Iterable[FileInfo]) -> list[FileGroup]:
-    """Return all file groups of one partition, with every slice that has a file, committed or not."""
+    """Return the file groups to which the files of one partition belong, with all their slices, committed or not.
+
+    Files that are neither Parquet base files nor log files are ignored, and so are log files of change data.
+
+    Args:
+        files: the listing of the partition's folder.
+    """
     bases: dict[tuple[str, str], BaseFile] = {}
     logs: dict[tuple[str, str], list[LogFile]] = {}
     for file in files:
@@ -65,10 +75,11 @@ def group_files(partition_path: str, files: Iterable[FileInfo]) -> list[FileGrou
 
 
 def latest_slices(groups: Iterable[FileGroup], seen: Visibility, *, with_logs: bool) -> list[FileSlice]:
-    """Return the newest committed slice of each group.
+    """Return the newest committed slice of each file group that the query sees.
 
     Args:
-        with_logs: whether slices keep their log files; otherwise each is the newest base file alone.
+        seen: which instants and file groups the query sees.
+        with_logs: True for `latest_merged_slices`. False for `latest_base_slices`, with the log files removed from each slice.
     """
     if with_logs:
         return latest_merged_slices(groups, seen)
@@ -76,7 +87,11 @@ def latest_slices(groups: Iterable[FileGroup], seen: Visibility, *, with_logs: b
 
 
 def latest_base_slices(groups: Iterable[FileGroup], seen: Visibility) -> list[FileSlice]:
-    """Return the newest committed slice with a base file of each group: what a read-optimized query reads."""
+    """Return the newest committed slice that has a base file, for each file group: the slices of a read-optimized query.
+
+    Args:
+        seen: which instants and file groups the query sees.
+    """
     latest: list[FileSlice] = []
     for group in groups:
         if not seen.sees_group(group.partition_path, group.file_id):
@@ -89,10 +104,14 @@ def latest_base_slices(groups: Iterable[FileGroup], seen: Visibility) -> list[Fi
 
 
 def latest_merged_slices(groups: Iterable[FileGroup], seen: Visibility) -> list[FileSlice]:
-    """Return the newest committed slice of each group with its log files, also if it has no base file: a snapshot merges these.
+    """Return the newest committed slice of each file group with its log files: the slices of a snapshot query.
 
-    While a compaction is pending, new log files have the compaction's instant as base instant; they are added to the slice
-    before it. Log files of uncommitted writes are included: `log/scan.py` leaves out their blocks by the instants they name.
+    A slice need not have a base file. While a compaction is pending, new log files have the compaction's instant as base instant;
+    they are added to the slice before the compaction. Log files of uncommitted writes are included: `log/scan.py` later skips
+    their blocks by the instants in the block headers.
+
+    Args:
+        seen: which instants and file groups the query sees.
     """
     latest: list[FileSlice] = []
     for group in groups:
@@ -104,6 +123,7 @@ def latest_merged_slices(groups: Iterable[FileGroup], seen: Visibility) -> list[
 
 
 def _latest_merged_slice(group: FileGroup, seen: Visibility) -> FileSlice | None:
+    """Return the newest committed slice of one file group, with the log files of pending compactions; None if there is none."""
     waiting: FileSlice | None = None  # of pending compactions: log files of an older slice, under a later base instant
     for file_slice in group.slices:  # newest first
         later_logs = waiting.log_files if waiting else ()

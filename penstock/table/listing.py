@@ -19,15 +19,15 @@ from penstock.timeline.store import FOLDER, read_metadata
 
 
 def list_partitions(table: TableState) -> list[str]:
-    """Return the paths of all partitions; `[""]` for a nonpartitioned table that has files."""
+    """Return the paths of all partitions, relative to the base path; `[""]` for a nonpartitioned table that has files."""
     return [path for path, _ in walk_partitions(table.storage, table.base_path)]
 
 
 def walk_partitions(storage: Storage, base_path: str, below: str = "") -> Iterator[tuple[str, list[FileInfo]]]:
-    """Yield each partition path with the files of that partition. Each folder is listed once.
+    """Yield each partition path with the files in the partition's folder. Each folder is listed once.
 
     Args:
-        below: the path of the folder to begin with, relative to the base path.
+        below: the path of the folder to search, relative to the base path; "" for the whole table.
     """
     entries = storage.list(join(base_path, below))
     if any(entry.name.startswith(PARTITION_METAFILE) for entry in entries):
@@ -39,14 +39,18 @@ def walk_partitions(storage: Storage, base_path: str, below: str = "") -> Iterat
 
 
 def is_partition(table: TableState, path: str) -> bool:
-    """Whether the folder `path` is a partition. Looks for the partition metafile only; lists no folder."""
+    """Whether the folder `path`, relative to the base path, is a partition. Checks that the metafile exists; lists no folder."""
     metafile = join(table.base_path, path, PARTITION_METAFILE)
     # With hoodie.partition.metafile.use.base.format Hudi writes the metafile as Parquet.
     return any(table.storage.stat(metafile + suffix) is not None for suffix in ("", ".parquet"))
 
 
 def list_groups(table: TableState, partitions: Iterable[str] | None = None) -> list[FileGroup]:
-    """Return the file groups of the given partitions, or of all if None. Each has all its slices, uncommitted ones too."""
+    """Return the file groups of the table, each with all its slices, uncommitted ones too.
+
+    Args:
+        partitions: the paths of the partitions to list; None for all.
+    """
     if partitions is None:
         files_by_path: Iterable[tuple[str, list[FileInfo]]] = walk_partitions(table.storage, table.base_path)
     else:
@@ -58,12 +62,12 @@ def list_groups(table: TableState, partitions: Iterable[str] | None = None) -> l
 
 
 def list_files(table: TableState) -> dict[str, list[FileInfo]]:
-    """Return the files of every partition of the table, by partition path. Each folder is listed once."""
+    """Return the files in each partition's folder, by partition path. Each folder is listed once."""
     return dict(walk_partitions(table.storage, table.base_path))
 
 
 def group_partitions(files_by_path: Mapping[str, list[FileInfo]], paths: Iterable[str]) -> list[FileGroup]:
-    """Return the file groups of the partitions `paths`, in this order.
+    """Return the file groups of the partitions `paths`, in the order of `paths`, without listing folders.
 
     Args:
         files_by_path: the files of every partition, as `list_files` returns them.
@@ -77,9 +81,10 @@ def group_partitions(files_by_path: Mapping[str, list[FileInfo]], paths: Iterabl
 def list_base_slices(
     table: TableState, partitions: Sequence[str] | None = None, as_of: str | None = None
 ) -> dict[str, list[FileSlice]]:
-    """Return, by partition path, the newest committed slice with a base file of each file group.
+    """Return the newest committed slice that has a base file, for each file group, as lists by partition path.
 
     Args:
+        partitions: the paths of the partitions to list; None for all.
         as_of: the instant time of a time travel query; None for the latest commit.
     """
     return group_by_partition(latest_base_slices(list_groups(table, partitions), load_visibility(table, as_of)))
@@ -88,18 +93,19 @@ def list_base_slices(
 def list_merged_slices(
     table: TableState, partitions: Sequence[str] | None = None, as_of: str | None = None
 ) -> dict[str, list[FileSlice]]:
-    """Return, by partition path, the newest committed slice of each file group, with or without a base file.
+    """Return the newest committed slice of each file group, with or without a base file, as lists by partition path.
 
     Each slice has all log files that may hold changes to its base file.
 
     Args:
+        partitions: the paths of the partitions to list; None for all.
         as_of: the instant time of a time travel query; None for the latest commit.
     """
     return group_by_partition(latest_merged_slices(list_groups(table, partitions), load_visibility(table, as_of)))
 
 
 def group_by_partition(slices: Iterable[FileSlice]) -> dict[str, list[FileSlice]]:
-    """Return the file slices as lists, by partition path."""
+    """Return the file slices as lists by partition path, in their given order."""
     slices_by_path: dict[str, list[FileSlice]] = {}
     for file_slice in slices:
         slices_by_path.setdefault(file_slice.partition_path, []).append(file_slice)
@@ -107,7 +113,7 @@ def group_by_partition(slices: Iterable[FileSlice]) -> dict[str, list[FileSlice]
 
 
 def load_visibility(table: TableState, as_of: str | None = None) -> Visibility:
-    """Return which slices a query may read, from the timeline and from the file groups that replace commits replaced.
+    """Return which instants and file groups a query sees. Reads the completed replace commits for replaced file groups.
 
     Args:
         as_of: the instant time of a time travel query; None for the latest commit.

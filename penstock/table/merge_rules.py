@@ -40,16 +40,16 @@ def build_merge_rules(
 ) -> MergeRules:
     """Return the rules for merging the table's base files with its log files.
 
-    The payload class comes from `hoodie.properties`; an option for it is ignored. Log records of one key are compared by the
-    ordering field if it is a top-level column. An ordering field inside a struct (`a.b`) is compared between log records only
-    with Penstock's payloads. With Hudi's payloads, as in Hudi, it is compared only when a log record is merged with the row of
-    the base file.
+    The payload class comes from `hoodie.properties`; the option for it is ignored. Two log records of one key are compared by the
+    ordering field if it is a top-level column. An ordering field inside a struct (`a.b`) is used to compare two log records only
+    with Penstock's payloads. With Hudi's payloads, as in Hudi, it is used only when a log record is merged with the row of the
+    base file.
 
     Args:
-        schema: the Avro schema of the rows, without meta columns.
+        schema: the Avro schema of the rows as JSON, without meta columns.
         as_of: the instant time of a time travel query; None for the latest commit.
-        memory_bytes: the limit of memory for the merged log records of a slice; by default `hoodie.memory.merge.max.size`.
-        skip_merge: whether to return the rows of base files and log files without merging them.
+        memory_bytes: the limit of memory for the merged log records of one slice; None for `hoodie.memory.merge.max.size`.
+        skip_merge: whether a read returns the rows of base files and log files without merging them.
 
     Raises:
         OptionError: the payload class in `hoodie.properties` is neither built in nor registered.
@@ -83,10 +83,12 @@ def build_merge_rules(
 
 
 def _key_column(table: TableState, schema: str) -> str:
-    """Return the column that holds record keys: `_hoodie_record_key` if it is filled, otherwise the single record key field.
+    """Return the name of the column that holds record keys.
+
+    That is `_hoodie_record_key` if the table fills it, otherwise the single record key field.
 
     Raises:
-        Unsupported: `_hoodie_record_key` is not filled, and the key has several fields or a type whose text is not the key.
+        Unsupported: `_hoodie_record_key` is not filled, and the key has several fields or a type that `_is_its_own_key` rejects.
     """
     if table.config.populate_meta_fields:
         return KEY_COLUMN
@@ -102,22 +104,27 @@ def _key_column(table: TableState, schema: str) -> str:
 
 
 def _is_its_own_key(kind: pa.DataType) -> bool:
-    """Whether Hudi's record key for a value of this type is the plain text of the value."""
+    """Whether Hudi's record key of a value of this Arrow type is the value as a plain string.
+
+    True for strings, integers, dates and booleans.
+    """
     checks = (pa.types.is_string, pa.types.is_integer, pa.types.is_date32, pa.types.is_boolean)
     return any(check(kind) for check in checks)
 
 
 def find_ordering_field(table: TableState) -> str | None:
-    """Return the ordering field: the one in `hoodie.properties` if set, otherwise the one in the options, otherwise None."""
+    """Return the ordering field: from `hoodie.properties` if set there, otherwise from the options; None if neither sets it."""
     named = table.options[o.PRECOMBINE_FIELD] if table.options.is_set(o.PRECOMBINE_FIELD) else None
     return table.config.precombine_field or named or None
 
 
 def find_event_time_column(table: TableState, payload: str | None = None) -> str | None:
-    """Return the column with event times, whose range is stored in write stats; None if the payload has no event times.
+    """Return the column with event times, whose minimum and maximum are stored in write stats.
+
+    Return None if the payload has no event times, or the options name no column.
 
     Args:
-        payload: the payload class; by default the one in `hoodie.properties`.
+        payload: the payload class; None for the one in `hoodie.properties`.
     """
     payload = payload or table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default)
     if payload not in PAYLOADS_WITH_EVENT_TIME:
@@ -126,7 +133,10 @@ def find_event_time_column(table: TableState, payload: str | None = None) -> str
 
 
 def _orders_logs(ordering: str, payload: str, schema: str) -> bool:
-    """Whether log records of one key are compared by `ordering`: a column, or, with Penstock's payloads, a field of a struct."""
+    """Whether two log records of one key are compared by the field `ordering`.
+
+    True if `ordering` is a column of `schema`, or, with Penstock's payloads, a field inside a struct.
+    """
     column_names = [column["name"] for column in parse_avro(schema)["fields"]]
     if ordering in column_names:
         return True
@@ -134,5 +144,9 @@ def _orders_logs(ordering: str, payload: str, schema: str) -> bool:
 
 
 def _file_schema(schema: str, keeps_operation: bool) -> AvroRecord:
-    """Return the schema of data files: `schema` with the meta columns in front, including `_hoodie_operation` if it is kept."""
+    """Return the Avro schema of data files: the meta columns, then the columns of `schema`.
+
+    Args:
+        keeps_operation: whether the meta columns include `_hoodie_operation`.
+    """
     return with_meta_columns(with_operation_column(schema) if keeps_operation else schema)

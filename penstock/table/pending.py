@@ -18,27 +18,30 @@ Groups = dict[tuple[str, str], str]
 
 
 def find_pending_compactions(table: TableState, before: str | None = None) -> Groups:
-    """Return the file groups that pending compactions own.
+    """Return the file groups that pending compactions own, each with the instant time of its compaction.
 
     Args:
-        before: consider only compactions with an earlier instant time. A writer passes its own instant time, and a table whose
-            timeline was loaded after that instant was taken. The writer can ignore later plans: the process that schedules
-            such a plan finds the pending write on the timeline, and withdraws the plan.
+        before: consider only compactions with an earlier instant time; None for all. A writer passes its own instant time, and a
+            table whose timeline was loaded after that instant was created. The writer can ignore later plans: the process that
+            schedules a later plan finds the pending write on the timeline and withdraws the plan.
     """
     plans = list_compaction_plans(table, Action.COMPACTION)
     return _owned_groups([(instant, plan) for instant, plan in plans if before is None or instant.time < before])
 
 
 def find_pending_log_compactions(table: TableState) -> Groups:
-    """Return the file groups that pending log compactions own. New log files of these groups keep their base instant."""
+    """Return the file groups that pending log compactions own, each with the instant time of its log compaction.
+
+    New log files of these groups keep their base instant.
+    """
     return _owned_groups(list_compaction_plans(table, Action.LOG_COMPACTION))
 
 
 def find_pending_clusterings(table: TableState, before: str | None = None) -> Groups:
-    """Return the file groups that pending clusterings own.
+    """Return the file groups that pending clusterings own, each with the instant time of its clustering.
 
     Args:
-        before: consider only clusterings with an earlier instant time, as in `find_pending_compactions`.
+        before: consider only clusterings with an earlier instant time, as in `find_pending_compactions`; None for all.
     """
     groups: Groups = {}
     for instant, plan in list_clustering_plans(table):
@@ -48,7 +51,10 @@ def find_pending_clusterings(table: TableState, before: str | None = None) -> Gr
 
 
 def find_pending_groups(table: TableState) -> Groups:
-    """Return the file groups that pending plans own. Other plans, and writes that replace file groups, must not include them."""
+    """Return the file groups that pending compactions, log compactions and clusterings own, each with its plan's instant time.
+
+    Other plans, and writes that replace file groups, must not include these groups.
+    """
     return {**find_pending_compactions(table), **find_pending_log_compactions(table), **find_pending_clusterings(table)}
 
 
@@ -63,10 +69,10 @@ def list_clustering_plans(table: TableState) -> list[tuple[Instant, ClusteringPl
 
 
 def load_clustering_plan(table: TableState, instant: Instant) -> ClusteringPlan | None:
-    """Return the clustering plan of a replace commit.
+    """Return the clustering plan in the requested file of a replace commit.
 
     Returns:
-        None if the replace commit is a write that replaces file groups, or its requested file does not exist any more.
+        None if the replace commit is a write that replaces file groups, or its requested file no longer exists.
 
     Raises:
         CorruptFile: the plan cannot be read.
@@ -80,7 +86,10 @@ def load_clustering_plan(table: TableState, instant: Instant) -> ClusteringPlan 
 
 
 def list_compaction_plans(table: TableState, action: Action = Action.COMPACTION) -> list[tuple[Instant, CompactionPlan]]:
-    """Return the instant and plan of each pending compaction, oldest first; with `Action.LOG_COMPACTION`, of log compactions.
+    """Return the instant and plan of each pending compaction, oldest first.
+
+    Args:
+        action: `Action.LOG_COMPACTION` to return pending log compactions instead.
 
     Raises:
         CorruptFile: a plan cannot be read, or the requested file of an inflight compaction is missing.
@@ -110,7 +119,7 @@ def load_compaction_plan(table: TableState, instant: Instant) -> CompactionPlan 
 
 
 def _owned_groups(plans: list[tuple[Instant, CompactionPlan]]) -> Groups:
-    """Return the file groups that these plans list, each with the instant time of its plan."""
+    """Return the file groups that these compaction plans list, each with the instant time of its plan."""
     groups: Groups = {}
     for instant, plan in plans:
         groups |= {(operation.partition_path, operation.file_id): instant.time for operation in plan.operations}

@@ -14,15 +14,15 @@ from penstock.timeline.store import instant_path
 
 
 def list_savepoint_times(table: TableState) -> tuple[str, ...]:
-    """Return the times of the commits that have a completed savepoint, oldest first."""
+    """Return the instant times of the commits that have a completed savepoint, oldest first."""
     return tuple(i.time for i in table.timeline.filter(Action.SAVEPOINT, state=State.COMPLETED))
 
 
 def read_savepoints(table: TableState) -> list[Savepoint]:
-    """Return all completed savepoints, oldest first.
+    """Read all completed savepoints; return them oldest first.
 
     Raises:
-        CorruptFile: a savepoint cannot be read. Then it is unknown which data files it keeps.
+        CorruptFile: a savepoint cannot be read, so it is unknown which data files it keeps.
     """
     savepoints = []
     for instant in table.timeline.filter(Action.SAVEPOINT, state=State.COMPLETED):
@@ -32,7 +32,11 @@ def read_savepoints(table: TableState) -> list[Savepoint]:
 
 
 def list_savepointed_files(table: TableState) -> Mapping[str, frozenset[str]]:
-    """Return the names of the data files that savepoints keep, by partition path. Raise CorruptFile if one cannot be read."""
+    """Return the names of the data files that savepoints keep, by partition path.
+
+    Raises:
+        CorruptFile: a savepoint cannot be read.
+    """
     names_by_path: dict[str, set[str]] = {}
     for savepoint in read_savepoints(table):
         for path, names in savepoint.files.items():
@@ -41,7 +45,7 @@ def list_savepointed_files(table: TableState) -> Mapping[str, frozenset[str]]:
 
 
 def list_finished_restores(table: TableState) -> list[tuple[str, str]]:
-    """Return (time of the commit that was restored, time of the restore) for each completed restore, oldest first.
+    """Return a pair for each completed restore, oldest first: instant time of the restored commit, instant time of the restore.
 
     Commits with times between the two are no longer part of the table. A restore whose plan cannot be read is left out.
     """

@@ -16,7 +16,10 @@ from penstock.table.state import TableState, read_table_schema
 
 
 def read_keys(table: TableState, slice_: FileSlice) -> Iterator[pa.Array]:
-    """Yield the record keys of the slice's rows, merged with its log files, as one Arrow array per row group or part read."""
+    """Yield the record keys of the rows of a file slice, after its log files are merged into its base file.
+
+    Each Arrow array holds the keys of one row group or one merged batch.
+    """
     schema = pa.schema([pa.field(KEY_COLUMN, pa.string())])
     if slice_.log_files:
         rows = read_merged_rows(table.storage, slice_, build_merge_rules(table, read_table_schema(table) or ""), [KEY_COLUMN])

@@ -18,7 +18,7 @@ from penstock.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class TableState:
-    """A table at one moment: storage, path, configuration, options and timeline. Writes, queries and services receive it."""
+    """A table at one moment: storage, path, configuration, options and timeline. The argument of writes, queries and services."""
 
     storage: Storage
     base_path: str
@@ -28,7 +28,7 @@ class TableState:
 
     @property
     def is_merge_on_read(self) -> bool:
-        """Whether the table is merge-on-read, with updates in log files."""
+        """Whether the table type is MERGE_ON_READ: updates are written to log files."""
         return self.config.table_type == MERGE_ON_READ
 
 
@@ -41,13 +41,14 @@ KEEPS_SCHEMA = frozenset(
 def read_table_schema(table: TableState, as_of: str | None = None) -> str | None:
     """Return the table's Avro schema as JSON, without meta columns; None if no schema is found.
 
-    The schema is taken from the newest commit of the active timeline that has one. Commits of services that only move rows
-    (`KEEPS_SCHEMA`) count only if no other commit has a schema. If no commit has one, the schema that the table was created
-    with is returned.
+    The newest commit of the active timeline that has a schema decides. Commits of services that only move rows (`KEEPS_SCHEMA`)
+    are considered only if no other commit has a schema. If no commit has one, the schema that the table was created with is
+    returned.
 
     Args:
-        as_of: an instant time; return the schema of that time. Then None means that the active timeline does not have it. The
-            schema that the table was created with is not returned, because archived writes may have changed it.
+        as_of: return the schema at this instant time; None for the latest. With `as_of`, None is returned if the active timeline
+            does not have that schema. The schema that the table was created with is then not returned, because archived writes
+            may have changed it.
     """
     schema_of_service: str | None = None
     for instant in reversed(table.timeline.writes):
@@ -62,19 +63,19 @@ def read_table_schema(table: TableState, as_of: str | None = None) -> str | None
 
 
 def _may_be_last_before(timeline: Timeline, write: Instant, as_of: str) -> bool:
-    """Whether `write` may be the last write at the time `as_of`.
+    """Whether `write` may be the last write up to the instant time `as_of`.
 
-    A write that a savepoint keeps may lie before the start of the active timeline, and later writes may be archived. So if
-    `as_of` is before the start, only a write at exactly that time is known to be the last one.
+    If `as_of` is before the start of the active timeline, true only for a write at exactly `as_of`. A savepoint can keep an older
+    write on the timeline while writes after it are archived, so an older write need not be the last one.
     """
     is_before_start = timeline.start is not None and as_of < timeline.start
     return write.time == as_of if is_before_start else write.time <= as_of
 
 
 def table_exists(storage: Storage, base_path: str) -> bool:
-    """Whether there is a Hudi table at this path, even a damaged one.
+    """Whether there is a Hudi table at `base_path`, even a damaged one.
 
-    True if `.hoodie` has `hoodie.properties`, or the backup that an interrupted update of the properties left, or any instant.
+    True if `.hoodie` has `hoodie.properties`, or `hoodie.properties.backup` from an interrupted update, or any instant.
     """
     folder = join(base_path, FOLDER)
     if any(storage.stat(join(folder, name)) is not None for name in (PROPERTIES, BACKUP)):
@@ -83,17 +84,20 @@ def table_exists(storage: Storage, base_path: str) -> bool:
 
 
 def reload_timeline(table: TableState) -> TableState:
-    """Return the table with the timeline read from storage again. Configuration and options stay the same."""
+    """Read the timeline from storage again; return the table with it. Configuration and options stay the same."""
     return replace(table, timeline=load_timeline(table.storage, table.base_path))
 
 
 def reload_table(table: TableState) -> TableState:
-    """Return the table with configuration and timeline read from storage again. Options stay the same."""
+    """Read configuration and timeline from storage again; return the table with them. Options stay the same."""
     return replace(reload_timeline(table), config=read_config(table.storage, table.base_path))
 
 
 def open_table(path: str, options: Options | None = None) -> TableState:
-    """Read the configuration and the timeline of the table at `path`; return the table.
+    """Open the table at `path`: read its configuration and its timeline.
+
+    Args:
+        options: the options of the write, query or service; None for defaults.
 
     Raises:
         TableNotFound: there is no table at the path.

@@ -35,12 +35,12 @@ Entry = Mapping[str, Any]
 
 
 def archive_path(base_path: str, folder: str = "archived") -> str:
-    """Return the path of the folder that holds the archived timeline."""
+    """Return the path of the folder that holds the archived timeline. `folder` is its name below `.hoodie`."""
     return join(base_path, ".hoodie", folder)
 
 
 def list_archive_files(storage: Storage, base_path: str, folder: str = "archived") -> list[FileInfo]:
-    """Return the files of the archive, oldest first."""
+    """Return the files of the archived timeline, oldest first. `folder` is the name of their folder below `.hoodie`."""
     numbered_files: list[tuple[int, FileInfo]] = []
     for file in storage.list(archive_path(base_path, folder)):
         match = _NAME.fullmatch(file.name)
@@ -51,12 +51,12 @@ def list_archive_files(storage: Storage, base_path: str, folder: str = "archived
 
 
 def is_archived(storage: Storage, base_path: str, folder: str = "archived") -> bool:
-    """Whether the table has an archive file."""
+    """Whether the table has an archived timeline: at least one archive file. `folder` is its folder below `.hoodie`."""
     return bool(list_archive_files(storage, base_path, folder))
 
 
 def next_archive_name(files: Sequence[FileInfo]) -> str:
-    """Return the name of the next archive file: its number is one greater than the greatest number of `files`."""
+    """Return the name for the next archive file: its number is one greater than the greatest number of `files`."""
     numbers = []
     for file in files:
         match = _NAME.fullmatch(file.name)
@@ -66,7 +66,7 @@ def next_archive_name(files: Sequence[FileInfo]) -> str:
 
 
 def write_entries(entries: Sequence[Entry], batch: int) -> bytes:
-    """Return the content of an archive file that holds the entries.
+    """Encode archived entries, each one state of one instant, as the content of an archive file.
 
     Args:
         batch: the greatest number of entries in a block.
@@ -75,7 +75,7 @@ def write_entries(entries: Sequence[Entry], batch: int) -> bytes:
 
 
 def _encode_entries(entries: Sequence[Entry]) -> bytes:
-    """Return an Avro log block that holds the entries."""
+    """Encode archived entries as one Avro log block."""
     records = [encode_record(ENTRY, entry) for entry in entries]
     framed = b"".join(_LENGTH.pack(len(record)) + record for record in records)
     content = _HEAD.pack(BLOCK_VERSION, len(records)) + framed
@@ -83,7 +83,11 @@ def _encode_entries(entries: Sequence[Entry]) -> bytes:
 
 
 def read_entries(content: bytes, file_name: str) -> Iterator[dict[str, Any]]:
-    """Yield the entries of an archive file in the order in which they were written.
+    """Yield the archived entries, each one state of one instant, in an archive file, in the order in which they were written.
+
+    Args:
+        content: the content of the archive file.
+        file_name: the name of the file, for errors.
 
     Raises:
         CorruptFile: a block is torn, or is not an Avro data block.
@@ -102,11 +106,12 @@ def read_entries(content: bytes, file_name: str) -> Iterator[dict[str, Any]]:
 def load_archive(
     storage: Storage, base_path: str, folder: str = "archived", keep: Callable[[Entry], bool] = lambda _: True
 ) -> list[dict[str, Any]]:
-    """Return the archived entries, oldest first.
+    """Read the entries of all archive files, oldest first. An entry is one state of one instant.
 
     While another process merges archive files, two files may hold the same entry. The entry is returned once.
 
     Args:
+        folder: the name of the archive's folder below `.hoodie`.
         keep: is called with each entry. Entries for which it returns false are left out, and not held in memory.
 
     Raises:
@@ -120,7 +125,11 @@ def load_archive(
 
 
 def _load_archive(storage: Storage, base_path: str, folder: str, keep: Callable[[Entry], bool]) -> list[dict[str, Any]]:
-    """Read the archive once, as `load_archive`. Raise FileNotFoundError if a file is merged away after it was listed."""
+    """Read the entries as `load_archive` does, but in one attempt.
+
+    Raises:
+        FileNotFoundError: a file was merged into another one after it was listed.
+    """
     entry_by_key: dict[tuple[str, str, str], dict[str, Any]] = {}
     for file in list_archive_files(storage, base_path, folder):
         for entry in read_entries(storage.read(file.path), file.path):
@@ -133,10 +142,10 @@ _STATES = {"REQUESTED": 0, "INFLIGHT": 1, "COMPLETED": 2}
 
 
 def entry_key(entry: Entry) -> tuple[str, str, str]:
-    """Return what identifies an entry: time, action and state."""
+    """Return the key that identifies an archived entry: (time, action, state)."""
     return entry["commitTime"] or "", entry["actionType"] or "", entry["actionState"] or ""
 
 
 def entry_keys(entries: Iterable[Entry]) -> set[tuple[str, str, str]]:
-    """Return the key (time, action, state) of each entry."""
+    """Return the set of the keys of archived entries: (time, action, state)."""
     return set(map(entry_key, entries))

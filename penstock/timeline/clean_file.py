@@ -24,7 +24,7 @@ _SAVEPOINTS = "savepointed_timestamps"
 
 @dataclass(frozen=True)
 class CleanPlan:
-    """The plan of a clean: the files and partitions to delete."""
+    """The plan of a clean: the files to delete by partition path, and the partitions that will have no files left."""
 
     policy: str
     #: Names of the files to delete, by partition path.
@@ -41,7 +41,7 @@ class CleanPlan:
 
 @dataclass(frozen=True)
 class CleanedPartition:
-    """What a clean deleted from one partition."""
+    """The files of one partition that a clean deleted, and those that it could not delete."""
 
     #: Names of deleted files.
     deleted: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class CleanedPartition:
 
 @dataclass(frozen=True)
 class CleanResult:
-    """The result of a clean: the files that it deleted, by partition path."""
+    """The result of a clean: the deleted files by partition path, and the earliest commit whose files were all kept."""
 
     instant: str
     #: The time of the earliest commit whose files were all kept; empty for a policy that does not count commits.
@@ -66,12 +66,12 @@ class CleanResult:
 
     @property
     def files_deleted(self) -> int:
-        """How many files were deleted."""
+        """The number of deleted files."""
         return sum(len(partition.deleted) for partition in self.partitions.values())
 
 
 def write_clean_plan(plan: CleanPlan, base_path: str) -> bytes:
-    """Return the content of `<instant>.clean.requested` and `<instant>.clean.inflight`, as Hudi 0.14 and 0.15 write it."""
+    """Encode a clean plan as the content of `<instant>.clean.requested` and `.clean.inflight`, as Hudi 0.14 and 0.15 write it."""
     record = {
         "earliestInstantToRetain": _instant_record(plan.earliest) if plan.earliest else None,
         "lastCompletedCommitTimestamp": plan.last_commit,
@@ -88,18 +88,23 @@ def write_clean_plan(plan: CleanPlan, base_path: str) -> bytes:
 
 
 def _instant_record(instant: Instant) -> dict[str, str]:
+    """Return an instant as the Avro record `HoodieActionInstant`."""
     return {"timestamp": instant.time, "action": instant.action.value, "state": instant.state.name}
 
 
 def _file_record(base_path: str, partition_path: str, name: str) -> dict[str, Any]:
+    """Return the Avro record of a file to delete, with its full path."""
     path = "/".join(part for part in (base_path, partition_path, name) if part)
     return {"filePath": path, "isBootstrapBaseFile": False}
 
 
 def read_clean_plan(content: bytes, file_name: str) -> CleanPlan:
-    """Return the clean plan in a file of any Hudi release.
+    """Decode the clean plan in a file of any Hudi release.
 
     Bootstrap base files, which lie outside of the table's folder, are left out.
+
+    Args:
+        file_name: the name of the file, for errors.
 
     Raises:
         CorruptFile: the file is empty, torn, not a plan, or names a partition outside of the table.
@@ -124,7 +129,7 @@ def read_clean_plan(content: bytes, file_name: str) -> CleanPlan:
 
 
 def _read_files(record: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Return the names of the files in a plan, by partition path.
+    """Return partition path → names of the files to delete, from the Avro record of a clean plan.
 
     Old releases of Hudi fill `filesToBeDeletedPerPartition`, newer ones `filePathsToBeDeletedPerPartition`.
     """
@@ -138,11 +143,12 @@ def _read_files(record: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _read_instant(record: Mapping[str, str]) -> Instant:
+    """Return the instant in an Avro record `HoodieActionInstant`."""
     return Instant(record["timestamp"], Action(record["action"]), State[record["state"]])
 
 
 def write_clean_result(result: CleanResult) -> bytes:
-    """Return the content of `<instant>.clean`."""
+    """Encode the result of a clean as the content of `<instant>.clean`."""
     record = {
         "startCleanTime": result.instant,
         "timeTakenInMillis": result.milliseconds,
@@ -160,6 +166,7 @@ def write_clean_result(result: CleanResult) -> bytes:
 
 
 def _partition_record(path: str, partition: CleanedPartition, policy: str) -> dict[str, Any]:
+    """Return the Avro record of a partition in the result of a clean."""
     return {
         "partitionPath": path,
         "policy": policy,
@@ -171,7 +178,7 @@ def _partition_record(path: str, partition: CleanedPartition, policy: str) -> di
 
 
 def read_clean_result(content: bytes, file_name: str) -> CleanResult:
-    """Return the result of a clean from a file of any Hudi release. Raise CorruptFile if the file cannot be read."""
+    """Decode the result of a clean in a file of any Hudi release. Raises CorruptFile, with `file_name`, if that fails."""
     record = _read_record(content, file_name)
     try:
         return CleanResult(
@@ -187,6 +194,7 @@ def read_clean_result(content: bytes, file_name: str) -> CleanResult:
 
 
 def _read_partition(record: Mapping[str, Any]) -> CleanedPartition:
+    """Return the files that a clean deleted from one partition, and those that it could not delete, from an Avro record."""
     return CleanedPartition(
         deleted=tuple(record["successDeleteFiles"]),
         failed=tuple(record["failedDeleteFiles"]),
@@ -195,6 +203,7 @@ def _read_partition(record: Mapping[str, Any]) -> CleanedPartition:
 
 
 def _read_record(content: bytes, file_name: str) -> dict[str, Any]:
+    """Decode the Avro record in a file of a clean. Raises CorruptFile, with `file_name`, if that fails."""
     try:
         return read_container(content)
     except CorruptFile as e:
@@ -202,9 +211,11 @@ def _read_record(content: bytes, file_name: str) -> dict[str, Any]:
 
 
 def _extra(savepoints: tuple[str, ...]) -> dict[str, str]:
+    """Return the extra metadata of a clean: the times of the savepoints; empty if there are none."""
     return {_SAVEPOINTS: ",".join(savepoints)} if savepoints else {}
 
 
 def _savepoints(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the times of the savepoints in the extra metadata of a clean's record."""
     text = (record.get("extraMetadata") or {}).get(_SAVEPOINTS) or ""
     return tuple(part for part in text.split(",") if part)

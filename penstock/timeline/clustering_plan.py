@@ -20,7 +20,7 @@ _RECORD = "HoodieRequestedReplaceMetadata"
 
 @dataclass(frozen=True)
 class ClusteringSlice:
-    """A file slice that the clustering reads and replaces, with the names of its files."""
+    """A file slice that a clustering reads and replaces, with the names of its files."""
 
     partition_path: str
     file_id: str
@@ -31,7 +31,7 @@ class ClusteringSlice:
 
 @dataclass(frozen=True)
 class ClusteringGroup:
-    """File slices of one partition that are rewritten together."""
+    """File slices of one partition that a clustering rewrites together, into `outputs` new file groups."""
 
     slices: tuple[ClusteringSlice, ...]
     #: The number of new file groups that the rows of the slices are expected to fill.
@@ -55,13 +55,13 @@ class ClusteringPlan:
 
     @property
     def slices(self) -> Iterator[ClusteringSlice]:
-        """The file slices of all groups."""
+        """The file slices of all groups of the plan."""
         for group in self.groups:
             yield from group.slices
 
 
 def write_clustering_plan(plan: ClusteringPlan, base_path: str) -> bytes:
-    """Return the content of `<instant>.replacecommit.requested`, as Hudi 0.14 and 0.15 write it."""
+    """Encode a clustering plan as the content of `<instant>.replacecommit.requested`, as Hudi 0.14 and 0.15 write it."""
     record = {
         "operationType": Operation.CLUSTER.stored,
         "clusteringPlan": {
@@ -78,6 +78,7 @@ def write_clustering_plan(plan: ClusteringPlan, base_path: str) -> bytes:
 
 
 def _group_record(group: ClusteringGroup, base_path: str) -> dict[str, Any]:
+    """Return the Avro record of one group of a clustering plan."""
     return {
         "slices": [_slice_record(clustering_slice, base_path) for clustering_slice in group.slices],
         "metrics": {name: float(value) for name, value in group.metrics.items()},
@@ -88,6 +89,7 @@ def _group_record(group: ClusteringGroup, base_path: str) -> dict[str, Any]:
 
 
 def _slice_record(clustering_slice: ClusteringSlice, base_path: str) -> dict[str, Any]:
+    """Return the Avro record of one file slice of a clustering plan, with full paths of its files."""
     folder = f"{base_path}/{clustering_slice.partition_path}" if clustering_slice.partition_path else base_path
     return {
         "dataFilePath": f"{folder}/{clustering_slice.base_file}" if clustering_slice.base_file else "",
@@ -100,7 +102,10 @@ def _slice_record(clustering_slice: ClusteringSlice, base_path: str) -> dict[str
 
 
 def read_clustering_plan(content: bytes, file_name: str) -> ClusteringPlan | None:
-    """Return the clustering plan in a `.replacecommit.requested` file of any Hudi release.
+    """Decode the clustering plan in a `.replacecommit.requested` file of any Hudi release.
+
+    Args:
+        file_name: the name of the file, for errors.
 
     Returns:
         None if the file is empty or has another operation: it belongs to a write that replaces file groups.
@@ -123,6 +128,7 @@ def read_clustering_plan(content: bytes, file_name: str) -> ClusteringPlan | Non
 
 
 def _read_plan(record: Mapping[str, Any]) -> ClusteringPlan:
+    """Return the clustering plan in an Avro record."""
     strategy = record.get("strategy") or {}
     return ClusteringPlan(
         groups=tuple(_read_group(group) for group in record.get("inputGroups") or ()),
@@ -133,6 +139,7 @@ def _read_plan(record: Mapping[str, Any]) -> ClusteringPlan:
 
 
 def _read_group(record: Mapping[str, Any]) -> ClusteringGroup:
+    """Return the group of a clustering plan in an Avro record."""
     return ClusteringGroup(
         slices=tuple(_read_slice(clustering_slice) for clustering_slice in record["slices"] or ()),
         outputs=max(1, record.get("numOutputFileGroups") or 1),
@@ -142,6 +149,7 @@ def _read_group(record: Mapping[str, Any]) -> ClusteringGroup:
 
 
 def _read_slice(record: Mapping[str, Any]) -> ClusteringSlice:
+    """Return the file slice of a clustering plan in an Avro record. Raises CorruptFile if it has no file id."""
     if not isinstance(record["fileId"], str):
         raise CorruptFile("a slice has no fileId")
     return ClusteringSlice(
@@ -153,4 +161,5 @@ def _read_slice(record: Mapping[str, Any]) -> ClusteringSlice:
 
 
 def _name(path: str) -> str:
+    """Return the file name at the end of a path."""
     return path.rsplit("/", 1)[-1]

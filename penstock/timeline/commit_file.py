@@ -17,7 +17,7 @@ from penstock.options.operation import Operation
 
 @dataclass(frozen=True)
 class WriteStat:
-    """What one task wrote to one file."""
+    """What one task wrote to one data file: counts of rows and bytes, with Hudi's field names in snake case."""
 
     file_id: str
     partition_path: str | None
@@ -47,6 +47,7 @@ class WriteStat:
 
 
 def _camel(name: str) -> str:
+    """Return a name in snake case as Hudi spells it, in camel case."""
     head, *tail = name.split("_")
     return head + "".join(word.capitalize() for word in tail)
 
@@ -57,7 +58,7 @@ _LOG_FIELDS = ("logVersion", "logOffset", "baseFile", "logFiles", "recordsStats"
 
 @dataclass(frozen=True)
 class CommitMetadata:
-    """Commit metadata: the content of the completed file of a commit, delta commit or replace commit.
+    """The content of the completed file of a commit, delta commit or replace commit: write stats, operation and schema.
 
     As workload profile, it is the content of the inflight file.
     """
@@ -73,7 +74,7 @@ class CommitMetadata:
 
     @property
     def schema(self) -> str | None:
-        """The table's Avro schema as of this commit, as JSON text."""
+        """The table's Avro schema as of this commit, as JSON; None if the commit does not hold it."""
         return self.extra.get("schema") or None
 
     @property
@@ -82,7 +83,7 @@ class CommitMetadata:
         return sum(stat.total_write_bytes for stat in self.stats)
 
     def by_partition(self) -> dict[str, list[WriteStat]]:
-        """Return the write stats by partition path. A partition without write stats has an empty list."""
+        """Return partition path → write stats. A partition without write stats has an empty list."""
         stats_by_partition: dict[str, list[WriteStat]] = {path: [] for path in self.partitions}
         for stat in self.stats:
             stats_by_partition.setdefault(stat.partition_path or "", []).append(stat)
@@ -90,7 +91,7 @@ class CommitMetadata:
 
 
 def write_commit(metadata: CommitMetadata, *, profile: bool = False) -> bytes:
-    """Return commit metadata as JSON, formatted as Hudi formats it.
+    """Encode commit metadata as JSON, formatted as Hudi formats it.
 
     Args:
         profile: whether the metadata is a workload profile. Then `partitionPath` is null in each write stat.
@@ -109,6 +110,7 @@ def write_commit(metadata: CommitMetadata, *, profile: bool = False) -> bytes:
 
 
 def _stat_json(stat: WriteStat, profile: bool) -> dict[str, Any]:
+    """Return the JSON object of a write stat. `profile`: whether it is part of a workload profile."""
     values = {key: getattr(stat, name) for key, name in _STAT_FIELDS.items()}
     if profile:
         values["partitionPath"] = None
@@ -116,7 +118,10 @@ def _stat_json(stat: WriteStat, profile: bool) -> dict[str, Any]:
 
 
 def read_commit(data: bytes, file_name: str) -> CommitMetadata:
-    """Return the commit metadata in a file of any Hudi release. Fields that Penstock does not know are left out.
+    """Decode the commit metadata in a file of any Hudi release. Fields that Penstock does not know are left out.
+
+    Args:
+        file_name: the name of the file, for errors.
 
     Raises:
         CorruptFile: the file is empty, torn, or not commit metadata.
@@ -125,7 +130,10 @@ def read_commit(data: bytes, file_name: str) -> CommitMetadata:
 
 
 def parse_commit(content: Mapping[str, Any], file_name: str) -> CommitMetadata:
-    """Return the commit metadata from parsed JSON, or from an entry of the archived timeline. Both have the same fields.
+    """Build commit metadata from parsed JSON, or from an entry of the archived timeline, which has the same fields.
+
+    Args:
+        file_name: the name of the commit's file, for errors.
 
     Raises:
         CorruptFile: the content is not commit metadata.
@@ -148,9 +156,12 @@ def parse_commit(content: Mapping[str, Any], file_name: str) -> CommitMetadata:
 
 
 def read_commit_schema(data: bytes, file_name: str) -> tuple[str, str | None]:
-    """Return the operation and the Avro schema (None if the file has none) of a commit.
+    """Return (operation, Avro schema as JSON) from the file of a commit; the schema is None if the file has none.
 
     The write stats, which may be many, are not converted to `WriteStat`s.
+
+    Args:
+        file_name: the name of the file, for errors.
 
     Raises:
         CorruptFile: the file is empty, torn, or not commit metadata.
@@ -163,10 +174,14 @@ def read_commit_schema(data: bytes, file_name: str) -> tuple[str, str | None]:
 
 
 def read_partitions(data: bytes, file_name: str) -> dict[str, bool]:
-    """Return the paths of the partitions that a commit changed, each with whether the commit left an older file to clean there.
+    """Return partition path → whether a commit left an older file to clean there, for each partition that it changed.
 
     A commit leaves an older file if it wrote the next version of a base file, compacted, or replaced file groups. The write
     stats, which may be many, are not converted to `WriteStat`s.
+
+    Args:
+        data: the content of the commit's file.
+        file_name: the name of the file, for errors.
 
     Raises:
         CorruptFile: the file is empty, torn, or not commit metadata.
@@ -183,12 +198,13 @@ def read_partitions(data: bytes, file_name: str) -> dict[str, bool]:
 
 
 def _is_next_version(stat: Mapping[str, Any]) -> bool:
-    """Whether a write stat belongs to a base file that follows an older base file of the same file group."""
+    """Whether a write stat, as JSON object, is of a base file that follows an older base file of the same file group."""
     is_log_file = (stat.get("path") or "").rpartition("/")[2].startswith(".")
     return not is_log_file and stat.get("prevCommit") not in ("null", "", None)
 
 
 def _parse_json(data: bytes, file_name: str) -> Any:
+    """Parse the JSON of a commit's file. Raises CorruptFile if it is empty or not JSON."""
     if not data:
         raise CorruptFile(
             f"{file_name} has no content: a writer died while publishing it. Restore the file from a copy, "
@@ -201,15 +217,18 @@ def _parse_json(data: bytes, file_name: str) -> Any:
 
 
 def _read_operation(content: Mapping[str, Any]) -> str:
+    """Return the operation in the JSON of a commit, as the file spells it; UNKNOWN if there is none."""
     return content.get("operationType") or Operation.UNKNOWN.stored
 
 
 def _read_extra(content: Mapping[str, Any]) -> dict[str, str]:
+    """Return the extra metadata in the JSON of a commit, without null values."""
     extra = content.get("extraMetadata") or {}
     return {key: value for key, value in extra.items() if value is not None}
 
 
 def _read_stat(partition: str, stat: Mapping[str, Any]) -> WriteStat:
+    """Return the write stat in a JSON object of a commit. `partition` is its partition path."""
     known = {name: stat[key] for key, name in _STAT_FIELDS.items() if stat.get(key) is not None}
     known.setdefault("path", None)
     known["partition_path"] = partition
@@ -219,7 +238,7 @@ def _read_stat(partition: str, stat: Mapping[str, Any]) -> WriteStat:
 def make_workload_profile(
     operation: Operation, inserts: Mapping[str, int], updates: Iterable[tuple[str, str, str, int]]
 ) -> CommitMetadata:
-    """Return the workload profile of a write: how many rows it is about to insert and to update. For the inflight file.
+    """Build the workload profile of a write, for its inflight file: how many rows it is about to insert and to update.
 
     Args:
         inserts: the number of rows to insert, by partition path.

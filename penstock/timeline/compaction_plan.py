@@ -19,7 +19,7 @@ _VERSION = 2  # the plan holds file names, not full paths
 
 @dataclass(frozen=True)
 class CompactionOperation:
-    """One operation of a plan: the file slice of a file group to compact, with the names of its files."""
+    """One file slice to compact: its file group, and the names of its base file and log files."""
 
     partition_path: str
     file_id: str
@@ -34,7 +34,7 @@ class CompactionOperation:
 
 @dataclass(frozen=True)
 class CompactionPlan:
-    """The plan of one compaction or log compaction. The operations are in the order in which the plan strategy chose them."""
+    """The plan of one compaction or log compaction: file slices to compact, in the order in which the strategy chose them."""
 
     operations: tuple[CompactionOperation, ...] = ()
     #: The Java class that Hudi runs the operations with; None: its default compactor.
@@ -46,7 +46,7 @@ class CompactionPlan:
 
 
 def write_compaction_plan(plan: CompactionPlan) -> bytes:
-    """Return the content of the plan's requested file, as Hudi 0.14 and 0.15 write it."""
+    """Encode a compaction plan as the content of its requested file, as Hudi 0.14 and 0.15 write it."""
     runner = {"compactorClassName": plan.runner, "strategyParams": dict(plan.parameters), "version": 1}
     record = {
         "operations": [_operation_record(operation) for operation in plan.operations],
@@ -59,6 +59,7 @@ def write_compaction_plan(plan: CompactionPlan) -> bytes:
 
 
 def _operation_record(operation: CompactionOperation) -> dict[str, Any]:
+    """Return the Avro record of one operation of a compaction plan."""
     return {
         "baseInstantTime": operation.base_instant,
         "deltaFilePaths": list(operation.log_files),
@@ -71,9 +72,12 @@ def _operation_record(operation: CompactionOperation) -> dict[str, Any]:
 
 
 def read_compaction_plan(content: bytes, file_name: str) -> CompactionPlan:
-    """Return the compaction plan in a requested file of any Hudi release.
+    """Decode the compaction plan in a requested file of any Hudi release.
 
     Old releases write full paths. Only the file name at the end of each path is used.
+
+    Args:
+        file_name: the name of the requested file, for errors.
 
     Raises:
         CorruptFile: the file is empty, torn, or not a compaction plan.
@@ -96,6 +100,7 @@ def read_compaction_plan(content: bytes, file_name: str) -> CompactionPlan:
 
 
 def _read_operation(record: Mapping[str, Any]) -> CompactionOperation:
+    """Return the operation of a compaction plan in an Avro record."""
     base = record["dataFilePath"]
     return CompactionOperation(
         partition_path=record["partitionPath"] or "",
@@ -108,6 +113,7 @@ def _read_operation(record: Mapping[str, Any]) -> CompactionOperation:
 
 
 def _read_text(record: Mapping[str, Any], name: str) -> str:
+    """Return the string in the field `name` of an operation's record. Raises CorruptFile if it is null."""
     value = record[name]
     if not isinstance(value, str):
         raise CorruptFile(f"an operation has no {name}")
@@ -115,4 +121,5 @@ def _read_text(record: Mapping[str, Any], name: str) -> str:
 
 
 def _file_name(path: str) -> str:
+    """Return the file name at the end of a path."""
     return path.rsplit("/", 1)[-1]

@@ -22,13 +22,13 @@ _WRITE_ACTIONS = frozenset(action.value for action in WRITE_ACTIONS)
 
 @dataclass(frozen=True)
 class InstantRange:
-    """A range of instant times. `begin` is exclusive, `end` inclusive."""
+    """A range of instant times. `begin` is excluded, `end` included."""
 
     begin: str
     end: str
 
     def holds(self, time: str) -> bool:
-        """Whether a time is in the range."""
+        """Whether an instant time is in the range."""
         return self.begin < time <= self.end
 
 
@@ -41,17 +41,20 @@ class CompletedWrite:
 
     @property
     def time(self) -> str:
-        """The time of the instant."""
+        """The time of the write's instant."""
         return self.instant.time
 
 
 def list_writes(
     storage: Storage, base_path: str, timeline: Timeline, within: InstantRange, archive_folder: str = "archived"
 ) -> list[CompletedWrite]:
-    """Return the completed writes in a range, oldest first.
+    """Return the completed writes in the range `within`, oldest first, each with its commit metadata.
 
-    The archived timeline is read only if the range begins before the active timeline, or if a write was archived after
-    `timeline` was loaded.
+    The archived timeline is read only if the range begins before the active timeline, or if a write was archived after `timeline`
+    was loaded.
+
+    Args:
+        archive_folder: the name of the folder of the archived timeline below `.hoodie`.
 
     Raises:
         CorruptFile: the commit metadata of a write cannot be read, or is neither on the active nor on the archived timeline.
@@ -74,7 +77,7 @@ def list_writes(
 
 
 def _read_archived(storage: Storage, base_path: str, folder: str, within: InstantRange) -> Iterator[CompletedWrite]:
-    """Yield the archived writes in a range."""
+    """Yield the completed writes in a range from the archived timeline. `folder` is its folder below `.hoodie`."""
 
     def is_wanted(entry: Entry) -> bool:
         is_completed_write = entry["actionState"] == State.COMPLETED.name and entry["actionType"] in _WRITE_ACTIONS

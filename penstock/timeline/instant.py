@@ -41,7 +41,7 @@ WRITE_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_CO
 
 
 class State(int, Enum):
-    """The state of an instant."""
+    """The state of an instant: requested, inflight (running) or completed."""
 
     REQUESTED = 0
     INFLIGHT = 1
@@ -58,7 +58,7 @@ class Instant:
 
     @property
     def file_name(self) -> str:
-        """The name of the file in `.hoodie` for this instant in this state."""
+        """The name of the instant's file in `.hoodie`, for its state."""
         if self.state is State.COMPLETED:
             return f"{self.time}.{self.action.family.value}"
         if self.state is State.INFLIGHT and self.action is Action.COMMIT:
@@ -71,7 +71,7 @@ class Instant:
         return self.state is State.COMPLETED
 
     def in_state(self, state: State) -> Instant:
-        """Return the same instant in another state."""
+        """Return the same instant in the state `state`."""
         return Instant(self.time, self.action, state)
 
 
@@ -81,7 +81,7 @@ _ACTIONS = {a.value: a for a in Action}
 
 
 def parse_instant(file_name: str) -> Instant | None:
-    """Return the instant that a file name in `.hoodie` stands for; None if the file is not part of the timeline."""
+    """Parse the name of a file in `.hoodie` to an instant; return None if the file is not part of the timeline."""
     match = _NAME.fullmatch(file_name)
     if not match:
         return None
@@ -98,12 +98,12 @@ TIME_LENGTH = 17
 
 
 def format_time(at: datetime) -> str:
-    """Return a date and time as an instant time: `yyyyMMddHHmmssSSS`."""
+    """Format a date and time as an instant time, `yyyyMMddHHmmssSSS`."""
     return at.strftime("%Y%m%d%H%M%S") + f"{at.microsecond // 1000:03d}"
 
 
 def parse_time(text: str) -> datetime:
-    """Return the date and time, without a zone, of an instant time.
+    """Parse an instant time to a date and time without a zone.
 
     Old releases of Hudi write 14 digits, without milliseconds. Then the result is the last millisecond of that second.
     """
@@ -112,7 +112,7 @@ def parse_time(text: str) -> datetime:
 
 
 def next_time(last: str | None, now: str) -> str:
-    """Return `now` if it is later than `last` or `last` is None; otherwise the millisecond after `last`."""
+    """Return `now` if it is later than the instant time `last`, or `last` is None; otherwise the millisecond after `last`."""
     if last is None or now > last:
         return now
     return format_time(parse_time(last[:TIME_LENGTH]) + timedelta(milliseconds=1))
@@ -130,12 +130,13 @@ def _is_time(text: str) -> bool:
 
 
 def parse_query_time(text: str, option: str = "as.of.instant") -> str:
-    """Return the instant time of a time travel query from an instant time, or from a date with or without a time of day.
+    """Parse the time of a time travel query, written as an instant time or as a date with or without a time of day.
 
-    An instant time is returned unchanged. A time of day without milliseconds becomes the last millisecond of its second. A date
-    without a time of day becomes its midnight.
+    Returns an instant time. An instant time is returned unchanged. A time of day without milliseconds becomes the last
+    millisecond of its second. A date without a time of day becomes its midnight.
 
     Args:
+        text: the time as the user wrote it.
         option: the name of the option that `text` is the value of, for the error.
 
     Raises:
@@ -146,12 +147,14 @@ def parse_query_time(text: str, option: str = "as.of.instant") -> str:
 
 
 def parse_bound_time(text: str, option: str) -> str:
-    """Return the instant time of the begin or end of a range, from digits, or from a date with or without a time of day.
+    """Parse the begin or end of a range of instants, written as digits or as a date with or without a time of day.
 
-    Digits are returned unchanged. A time of day without milliseconds becomes the last millisecond of its second. Begin and end
-    are treated alike: if one range ends and the next range begins at the same string, every instant is in exactly one of them.
+    Returns an instant time. Digits are returned unchanged. A time of day without milliseconds becomes the last millisecond of its
+    second. Begin and end are treated alike: if one range ends and the next range begins at the same string, every instant is in
+    exactly one of them.
 
     Args:
+        text: the time as the user wrote it.
         option: the name of the option that `text` is the value of, for the error.
 
     Raises:
@@ -162,7 +165,7 @@ def parse_bound_time(text: str, option: str) -> str:
 
 
 def _wall_clock(text: str, option: str, milliseconds: str) -> str:
-    """Return the instant time of a date with or without a time of day. A date without a time of day becomes its midnight.
+    """Parse a date with or without a time of day to an instant time. A date without a time of day becomes its midnight.
 
     Args:
         option: the name of the option that `text` is the value of, for the error.

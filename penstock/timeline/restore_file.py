@@ -18,7 +18,7 @@ _RESULT_VERSION = 1
 
 @dataclass(frozen=True)
 class RestorePlan:
-    """The plan of a restore: the instants to roll back, in this order."""
+    """The plan of a restore: the commit to restore to, and the instants to roll back, in this order."""
 
     #: The time of the commit to restore to. It is the newest commit once the restore has completed.
     to: str
@@ -27,7 +27,7 @@ class RestorePlan:
 
 @dataclass(frozen=True)
 class RestoreResult:
-    """The result of a restore: for each instant that it rolled back, the deleted files and the added log files."""
+    """The result of a restore: the files that it deleted and the log files that it added, for each instant rolled back."""
 
     instant: str
     plan: RestorePlan
@@ -40,7 +40,7 @@ class RestoreResult:
 
     @property
     def files_deleted(self) -> int:
-        """How many files were deleted."""
+        """The number of deleted files."""
         count = 0
         for paths_by_partition in self.deleted.values():
             count += sum(len(paths) for paths in paths_by_partition.values())
@@ -48,7 +48,7 @@ class RestoreResult:
 
 
 def write_restore_plan(plan: RestorePlan) -> bytes:
-    """Return the content of `<instant>.restore.requested`, as Hudi 0.14 and 0.15 write it."""
+    """Encode a restore plan as the content of `<instant>.restore.requested`, as Hudi 0.14 and 0.15 write it."""
     record = {
         "instantsToRollback": [_instant_record(instant) for instant in plan.instants],
         "version": _PLAN_VERSION,
@@ -58,7 +58,10 @@ def write_restore_plan(plan: RestorePlan) -> bytes:
 
 
 def read_restore_plan(content: bytes, file_name: str) -> RestorePlan:
-    """Return the restore plan in a file of Hudi 0.12 or later.
+    """Decode the restore plan in a `.restore.requested` file of Hudi 0.12 or later.
+
+    Args:
+        file_name: the name of the file, for errors.
 
     Raises:
         CorruptFile: the file is empty, torn, not a restore plan, or of an older release, which does not name the commit to
@@ -76,7 +79,7 @@ def read_restore_plan(content: bytes, file_name: str) -> RestorePlan:
 
 
 def write_restore_result(result: RestoreResult) -> bytes:
-    """Return the content of `<instant>.restore`. It holds one rollback record for each instant that was rolled back."""
+    """Encode the result of a restore as the content of `<instant>.restore`: one rollback record per instant rolled back."""
     instants = result.plan.instants
     record = {
         "startRestoreTime": result.instant,
@@ -90,6 +93,7 @@ def write_restore_result(result: RestoreResult) -> bytes:
 
 
 def _rollback_record(result: RestoreResult, instant: Instant) -> dict[str, Any]:
+    """Return the Avro record of one instant that the restore rolled back, with its deleted and added files."""
     deleted = result.deleted.get(instant.time, {})
     added = result.added.get(instant.time, {})
     return {
@@ -113,8 +117,10 @@ def _rollback_record(result: RestoreResult, instant: Instant) -> dict[str, Any]:
 
 
 def _instant_record(instant: Instant) -> dict[str, str]:
+    """Return an instant as the Avro record `HoodieInstantInfo`."""
     return {"commitTime": instant.time, "action": instant.action.value}
 
 
 def _read_instant(record: Mapping[str, str]) -> Instant:
+    """Return the instant in an Avro record `HoodieInstantInfo`, as completed."""
     return Instant(record["commitTime"], Action(record["action"]), State.COMPLETED)

@@ -17,7 +17,7 @@ _RECORD = "HoodieSavepointMetadata"
 
 @dataclass(frozen=True)
 class Savepoint:
-    """A savepoint of one commit: the data files that a query as of that commit reads. Cleaning must keep these files."""
+    """A savepoint of one commit: the names of the data files that a query as of that commit reads. Cleans keep these files."""
 
     #: The time of the commit.
     instant: str
@@ -30,7 +30,7 @@ class Savepoint:
 
 
 def write_savepoint(savepoint: Savepoint) -> bytes:
-    """Return the content of `<instant>.savepoint`, as Hudi 0.14 and 0.15 write it."""
+    """Encode a savepoint as the content of `<instant>.savepoint`, as Hudi 0.14 and 0.15 write it."""
     record = {
         "savepointedBy": savepoint.user,
         "savepointedAt": savepoint.made_ms,
@@ -44,10 +44,11 @@ def write_savepoint(savepoint: Savepoint) -> bytes:
 
 
 def read_savepoint(content: bytes, instant: str, file_name: str) -> Savepoint:
-    """Return the savepoint in a file of any Hudi release.
+    """Decode the savepoint in a file of any Hudi release.
 
     Args:
         instant: the time of the savepoint and of its commit. The file does not hold it.
+        file_name: the name of the file, for errors.
 
     Raises:
         CorruptFile: the file is empty, torn, or not a savepoint.

@@ -22,12 +22,12 @@ _ATTEMPTS = 1000
 
 
 def load_timeline(storage: Storage, base_path: str) -> Timeline:
-    """Return the active timeline, listed from storage now."""
+    """List the files in `.hoodie` and return the active timeline."""
     return Timeline.from_names(f.name for f in storage.list(join(base_path, FOLDER)) if not f.is_dir)
 
 
 def instant_path(base_path: str, instant: Instant) -> str:
-    """Return the path of an instant's file."""
+    """Return the path of the instant's file in `.hoodie`, for its state."""
     return join(base_path, FOLDER, instant.file_name)
 
 
@@ -44,11 +44,11 @@ def request_instant(
     is_plan: bool = False,
     is_latest: bool = True,
 ) -> Instant:
-    """Create the requested file of a new instant, later than all other instants; return the instant. No other process owns it.
+    """Create the requested file of a new instant that is later than all others; return the instant.
 
-    The requested file is created exclusively. But between listing the timeline and creating the file, another process may have
-    taken the same time for another action, or a later time. So the timeline is listed again. If this instant is not the latest
-    one, its file is deleted and another time is tried.
+    No other process can take the same instant: the requested file is created exclusively. But between listing the timeline and
+    creating the file, another process may have taken the same time for another action, or a later time. So the timeline is listed
+    again. If this instant is not the latest one, its file is deleted and another time is tried.
 
     Args:
         utc: whether instant times are in UTC; otherwise in the local zone of this process.
@@ -99,7 +99,7 @@ def _check_or_delete(storage: Storage, path: str, check: Callable[[], None] | No
 
 
 def _holds(storage: Storage, path: str, content: bytes) -> bool:
-    """Whether a file exists and has this content."""
+    """Whether the file at `path` exists and has this content."""
     try:
         return storage.read(path) == content
     except FileNotFoundError:
@@ -107,7 +107,11 @@ def _holds(storage: Storage, path: str, content: bytes) -> bool:
 
 
 def transition(storage: Storage, base_path: str, instant: Instant, to: State, content: bytes = b"") -> Instant:
-    """Create the file of an instant in the state `to`; return the instant in that state.
+    """Create the file of an instant in its next state `to`, inflight or completed; return the instant in that state.
+
+    Args:
+        instant: the instant in its current state.
+        content: the content of the new file.
 
     Raises:
         AlreadyExists: the file exists: another process created it.
@@ -120,7 +124,7 @@ def transition(storage: Storage, base_path: str, instant: Instant, to: State, co
 
 
 def require_pending(storage: Storage, base_path: str, instant: Instant) -> None:
-    """Raise WriteConflict if the instant's requested file is gone: another writer rolled the instant back.
+    """Raise WriteConflict if the instant's requested file is gone, because another writer rolled the instant back.
 
     A writer rolls back the instant of a writer that it takes for dead. Savepoints have no requested file and are never rolled
     back, so they are not checked.
@@ -134,13 +138,13 @@ def require_pending(storage: Storage, base_path: str, instant: Instant) -> None:
 
 
 def read_metadata(storage: Storage, base_path: str, instant: Instant) -> CommitMetadata:
-    """Return the commit metadata in the file of a write's instant. Raise CorruptFile if it cannot be parsed."""
+    """Read the commit metadata of a completed write. Raises CorruptFile if it cannot be parsed."""
     return read_commit(storage.read(instant_path(base_path, instant)), instant.file_name)
 
 
 def read_schema(storage: Storage, base_path: str, instant: Instant) -> tuple[str, str | None]:
-    """Return the operation and the Avro schema (None if it has none) in the file of a write's instant.
+    """Return (operation, Avro schema as JSON) from the file of a completed write; the schema is None if the file has none.
 
-    Write stats are not converted. Raise CorruptFile if the file is not commit metadata.
+    Write stats are not converted. Raises CorruptFile if the file is not commit metadata.
     """
     return read_commit_schema(storage.read(instant_path(base_path, instant)), instant.file_name)

@@ -11,13 +11,13 @@ from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State, par
 
 @dataclass(frozen=True)
 class Timeline:
-    """The active timeline: its instants in order of time, each in the latest state that has a file."""
+    """The active timeline: its instants in order of time, each in its latest state."""
 
     instants: tuple[Instant, ...] = ()
 
     @staticmethod
     def from_names(names: Iterable[str]) -> Timeline:
-        """Return the timeline from the names of the files in `.hoodie`. Names of other files are ignored."""
+        """Build the timeline from the names of the files in `.hoodie`. Names of other files are ignored."""
         latest: dict[tuple[str, Action], Instant] = {}
         for name in names:
             instant = parse_instant(name)
@@ -31,12 +31,12 @@ class Timeline:
 
     @cached_property
     def writes(self) -> tuple[Instant, ...]:
-        """Completed commits, delta commits and replace commits, oldest first."""
+        """The completed commits, delta commits and replace commits, oldest first."""
         return tuple(i for i in self.instants if i.is_completed and i.action in WRITE_ACTIONS)
 
     @cached_property
     def pending(self) -> tuple[Instant, ...]:
-        """Instants that are not completed, oldest first."""
+        """The instants in state requested or inflight, oldest first."""
         return tuple(i for i in self.instants if not i.is_completed)
 
     @property
@@ -51,29 +51,29 @@ class Timeline:
 
     @property
     def last_time(self) -> str | None:
-        """The latest time of all instants in any state; None if the timeline is empty."""
+        """The latest time among all instants, whatever their state; None if the timeline is empty."""
         return self.instants[-1].time if self.instants else None
 
     def filter(self, *actions: Action, state: State | None = None) -> tuple[Instant, ...]:
-        """Return the instants of the given actions, oldest first; if `state` is set, only the instants in that state."""
+        """Return the instants of the given actions, oldest first. `state`: only instants in this state; None: in any state."""
         return tuple(i for i in self.instants if i.action in actions and (state is None or i.state is state))
 
     @cached_property
     def completed_times(self) -> frozenset[str]:
-        """Times of completed writes."""
+        """The times of completed writes."""
         return frozenset(i.time for i in self.writes)
 
     @cached_property
     def pending_times(self) -> frozenset[str]:
-        """Times of instants that are not completed."""
+        """The times of instants in state requested or inflight."""
         return frozenset(i.time for i in self.pending)
 
     @cached_property
     def start(self) -> str | None:
-        """The time of the first write of the active timeline: all earlier writes are archived. None if there is no write.
+        """The time of the first write of the active timeline; None if there is no write. All earlier writes are archived.
 
-        Archival keeps a commit with a savepoint, but archives later commits. So the start is the first write without a
-        savepoint, or the first write if all have one.
+        Archival keeps a commit with a savepoint, but archives later commits. So the start is the first write without a savepoint,
+        or the first write if all have one.
         """
         if not self.writes:
             return None
@@ -81,7 +81,7 @@ class Timeline:
         return next((i.time for i in self.writes if i.time not in savepoint_times), self.writes[0].time)
 
     def is_visible(self, time: str) -> bool:
-        """Whether the data files of a write with this instant time belong to the table: whether the write has completed.
+        """Whether data files with this instant time belong to the table: the write of that time has completed.
 
         A write from before the start of the active timeline that is not pending was archived, and only completed writes are
         archived.

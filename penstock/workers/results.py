@@ -19,7 +19,11 @@ from penstock.errors import PenstockError
 
 
 def encode_results(work: Callable[[], Iterable[Any]]) -> list[str]:
-    """Run `work`; return one JSON string per result. If `work` raises a `PenstockError`, return one string with that error."""
+    """Run `work`; return one JSON string per result. If `work` raises a `PenstockError`, return one string with that error.
+
+    Args:
+        work: a function without arguments that returns the results.
+    """
     try:
         return [json.dumps({"ok": result}, default=asdict) for result in work()]
     except PenstockError as e:
@@ -27,7 +31,11 @@ def encode_results(work: Callable[[], Iterable[Any]]) -> list[str]:
 
 
 def decode_result(text: str, returns: Any) -> Any:
-    """Return the result in a JSON string of `encode_results`, as type `returns`. If the string holds an error, raise it."""
+    """Decode one JSON string that `encode_results` returned. If the string holds an error, raise it.
+
+    Args:
+        returns: the type of the result, for example a dataclass.
+    """
     answer = json.loads(text)
     if "error" in answer:
         raise _make_error(answer["error"], answer["message"])
@@ -35,9 +43,9 @@ def decode_result(text: str, returns: Any) -> Any:
 
 
 def from_json(value: Any, kind: Any) -> Any:
-    """Convert a parsed JSON value to the type `kind`: a dataclass, a list or tuple of one type, or one of these or None.
+    """Convert a parsed JSON value to the type `kind`; return it unchanged if `kind` is none of the types below.
 
-    For any other type the value is returned unchanged.
+    Supported are a dataclass, a list or tuple whose items have one type, and each of these `| None`.
     """
     if isinstance(kind, type) and is_dataclass(kind):
         types = _field_types(kind)
@@ -55,10 +63,11 @@ def from_json(value: Any, kind: Any) -> Any:
 
 @cache
 def _field_types(kind: Any) -> dict[str, Any]:
+    """Return the type of each field of a dataclass, by field name."""
     return get_type_hints(kind)
 
 
 def _make_error(name: str, message: str) -> PenstockError:
-    """Return an error of the class `name`; a plain `PenstockError` if this version of Penstock has no class of that name."""
+    """Return an error of the class `name` in `penstock.errors`; a plain `PenstockError` if there is no class of that name."""
     kind: type[PenstockError] = getattr(errors, name, PenstockError)
     return kind(message)

@@ -38,7 +38,10 @@ _PARTS_PER_CORE = 4
 
 @dataclass(frozen=True)
 class TaskIdentity:
-    """Number and write token of a task. `_hoodie_commit_seqno` contains the number, file names contain the write token."""
+    """The number and write token of a running task.
+
+    Rows contain the number in `_hoodie_commit_seqno`, and file names contain the write token.
+    """
 
     number: int
     write_token: str
@@ -48,7 +51,10 @@ _local = threading.local()
 
 
 def this_task() -> TaskIdentity:
-    """Return number and write token of the task that calls this function, in a Spark worker or on a thread of the driver."""
+    """Return the number and write token of the task that calls this function, in a Spark worker or on a thread of the driver.
+
+    Outside a task, return number 0 and write token `0-0-0`.
+    """
     identity: TaskIdentity | None = getattr(_local, "identity", None)
     if identity is not None:
         return identity
@@ -67,6 +73,7 @@ def run_over_rows(rows: DataFrame, kernel: RowKernel[Result], returns: type[Resu
     Each row is sent from the JVM to Python once.
 
     Args:
+        kernel: a function that is called with the Arrow batches of one Spark partition and returns its results.
         returns: the type of each result.
     """
     with limit_batches_by_rows(rows):
@@ -77,9 +84,11 @@ def run_over_rows(rows: DataFrame, kernel: RowKernel[Result], returns: type[Resu
 def run_in_spark(
     spark: SparkSession, kernel: Callable[[Task], Result], tasks: Sequence[Task], returns: type[Result]
 ) -> list[Result]:
-    """Run a kernel once per task description in one Spark job, and return the results in the order of the tasks.
+    """Run a kernel once per task description, in one Spark job; return the results in the order of `tasks`.
 
     Args:
+        kernel: a module-level function that is called with one task description.
+        tasks: the task descriptions. Fewer Spark tasks may be started, each for several descriptions.
         returns: the type of each result.
     """
     parts = _parts(spark, len(tasks))
@@ -90,9 +99,10 @@ def run_in_spark(
 
 
 def run_on_driver(kernel: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-    """Run a kernel once per task on threads of this process, and return the results in the order of the tasks."""
+    """Run a kernel once per task description, on threads of this process; return the results in the order of `tasks`."""
 
     def run_numbered(number: int, task: Task) -> Result:
+        """Run the kernel for one task description, with `number` as task number."""
         _local.identity = TaskIdentity(number, f"{number}-0-0")
         try:
             return kernel(task)
@@ -106,10 +116,9 @@ def run_on_driver(kernel: Callable[[Task], Result], tasks: Sequence[Task]) -> li
 
 
 def _parts(spark: SparkSession, tasks: int) -> int:
-    """Return the number of Spark tasks to start: a few per core, but at most `tasks`; `tasks` if the cores are unknown.
+    """Return how many Spark tasks to start for `tasks` task descriptions.
 
-    Args:
-        tasks: the number of task descriptions.
+    A few per core, but not more than `tasks`. If the number of cores is unknown, `tasks`.
     """
     cores = count_cores(spark.conf)
     return min(tasks, _PARTS_PER_CORE * cores) if cores else tasks
@@ -117,22 +126,29 @@ def _parts(spark: SparkSession, tasks: int) -> int:
 
 @dataclass(frozen=True)
 class _Numbered:
-    """The result of one task description, with the number by which the driver sorts results. Spark returns them in any order."""
+    """The result of one task description, with the number of that description.
+
+    Spark returns results in any order; the driver sorts them by this number.
+    """
 
     number: int
     value: Any
 
 
 def _run_over_batches(kernel: RowKernel[Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Run a row kernel in a Spark worker; yield one batch with its encoded results."""
     yield _as_batch(encode_results(partial(kernel, batches)))
 
 
 def _run_parts(
     kernel: Callable[[Task], Any], tasks: Sequence[Task], parts: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Run the task descriptions of each part in `batches`; yield the encoded results.
+    """Run the task descriptions of one Spark task, in a Spark worker; yield a batch with the encoded result of each.
 
-    Part p has the task descriptions number p, p + `parts`, p + 2 * `parts` and so on. Column 0 of `batches` holds part numbers.
+    Args:
+        tasks: the task descriptions of the whole Spark job.
+        parts: the number of parts into which `tasks` is divided. Part p has the descriptions p, p + `parts`, p + 2 * `parts` …
+        batches: the input of the Spark task. Column 0 holds the numbers of the parts to run.
     """
     spark_task = this_task()
     for batch in batches:
@@ -142,9 +158,14 @@ def _run_parts(
 
 
 def _run_numbered(kernel: Callable[[Task], Any], task: Task, number: int, spark_task: TaskIdentity) -> list[_Numbered]:
-    """Run one task description, with its own number as task number, whichever Spark task runs it.
+    """Run the kernel for one task description, in a Spark worker; return its result in a list of one.
 
-    The write token is that number, then the stage id and attempt id of the Spark task.
+    During the run, `this_task` returns `number` as task number, whichever Spark task runs the description. The write token is
+    `number`, then the stage id and attempt id of the Spark task.
+
+    Args:
+        number: the position of the task description in the job's list.
+        spark_task: the number and write token of the Spark task.
     """
     _local.identity = TaskIdentity(number, f"{number}-{spark_task.write_token.partition('-')[2]}")
     try:
@@ -154,13 +175,14 @@ def _run_numbered(kernel: Callable[[Task], Any], task: Task, number: int, spark_
 
 
 def _as_batch(texts: list[str]) -> pa.RecordBatch:
+    """Return JSON strings as a batch with the column `result`."""
     return pa.record_batch([pa.array(texts, pa.string())], names=["result"])
 
 
 def _collect_texts(frame: DataFrame) -> list[str]:
-    """Run the Spark job of `frame`; return its encoded results.
+    """Run the Spark job of `frame`; return the JSON strings in its only column.
 
-    A `PenstockError` that a Spark expression of `frame` raised for a row is raised as that error, not as Spark's exception.
+    If a Spark expression of `frame` raised a `PenstockError` for a row, raise that error instead of Spark's exception.
     """
     try:
         return [row[0] for row in frame.collect()]

@@ -1,4 +1,4 @@
-"""`Runner`: runs kernels for the stages of writes and services, which need not know whether Spark or the driver runs them."""
+"""`Runner`: runs kernels in Spark or on the driver. The stages of writes and services call it without knowing which."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs kernels over task descriptions, in Spark tasks or, if `on_driver` is set, on threads of the driver."""
+    """Runs kernels over task descriptions, in Spark tasks or on threads of the driver.
+
+    The driver runs them if `on_driver` is true or `spark` is None.
+    """
 
     #: None if there is no session. Then all kernels run on the driver.
     spark: SparkSession | None
     on_driver: bool = False
 
     def run(self, kernel: Callable[[Task], Result], tasks: Sequence[Task], returns: type[Result]) -> list[Result]:
-        """Run a kernel once per task description and return the results in the order of the tasks.
+        """Run a kernel once per task description; return the results in the order of `tasks`.
 
         Args:
+            kernel: a module-level function that is called with one task description.
             returns: the type that the kernel returns. Results come back from Spark tasks as JSON and are converted to this type.
         """
         if not tasks:
@@ -33,9 +37,10 @@ class Runner:
         return run_in_spark(self.spark, kernel, tasks, returns)
 
     def collect(self, kernel: Callable[[Task], list[Result]], tasks: Sequence[Task], returns: type[Result]) -> list[Result]:
-        """Run a kernel that returns a list; return the items of all these lists in one list, in the order of the tasks.
+        """Run a kernel that returns a list, once per task description. Return all items in one list, in the order of `tasks`.
 
         Args:
+            kernel: a module-level function that is called with one task description and returns a list.
             returns: the type of each item, for example `WriteStat`.
         """
         items: list[Result] = []
@@ -44,5 +49,5 @@ class Runner:
         return items
 
     def at_driver(self) -> Runner:
-        """Return a runner that runs all kernels on the driver."""
+        """Return a copy of this runner that runs all kernels on the driver."""
         return replace(self, on_driver=True)

@@ -22,10 +22,10 @@ _LOCAL = re.compile(r"^local(?:-cluster)?(?:\[\s*(\d+|\*)\s*(?:,\s*(\d+)\s*,\s*\
 
 
 def count_cores(conf: Any) -> int | None:
-    """Return how many tasks Spark can run concurrently; None if neither the parallelism nor a local master is set.
+    """Return how many tasks Spark can run concurrently; None if neither `spark.default.parallelism` nor a local master is set.
 
     Args:
-        conf: the runtime configuration of the session.
+        conf: the runtime configuration of the session, `spark.conf`.
     """
     parallelism = conf.get("spark.default.parallelism", None)
     if parallelism:
@@ -40,15 +40,15 @@ def count_cores(conf: Any) -> int | None:
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether the session is a Spark Connect session. Connect analyzes a plan only when a result is requested."""
+    """Whether `spark` is a Spark Connect session. Connect analyzes a plan only when a result is requested."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 @contextmanager
 def name_jobs(spark: SparkSession, name: str) -> Iterator[None]:
-    """Tag the Spark jobs of the `with` block with a name. Spark's REST interface shows the tag.
+    """Tag the Spark jobs that the `with` block starts with `name`. Spark's REST interface shows the tag.
 
-    Before version 4, PySpark has tags on Connect only; on a classic session the function then does nothing.
+    Do nothing on a classic session of PySpark 3, which has tags only on Connect.
     """
     import pyspark
 
@@ -68,8 +68,11 @@ def limit_batches_by_rows(rows: DataFrame) -> Iterator[None]:
     """Within the `with` block, let Spark limit the Arrow batches that it sends to workers by rows, not by bytes.
 
     Spark 4.1 and later compute the bytes of a batch after each row. That doubles the cost of sending rows to the workers, and
-    takes quadratic time for null lists. If the user has set a limit of bytes, it stays. If `rows` has a binary column, Spark's
+    takes quadratic time for null lists. A limit of bytes that the user has set stays. If `rows` has a binary column, Spark's
     default limit of bytes stays too, because a binary value may have any size.
+
+    Args:
+        rows: the DataFrame whose rows are sent. The settings of its session are changed, and reset after the block.
     """
     conf = rows.sparkSession.conf
     # Two threads may share a session. The second finds the limit that the first has set, and neither sets nor unsets it.
@@ -93,10 +96,15 @@ def limit_batches_by_rows(rows: DataFrame) -> Iterator[None]:
 
 
 def _rows_per_batch(session_limit: str | None) -> int:
-    """Return the session's limit of rows per batch, but at most `_MOST_ROWS`. For Spark, 0 or a negative limit means no limit."""
+    """Return how many rows a batch may have: the session's limit, but at most `_MOST_ROWS`.
+
+    Args:
+        session_limit: the value of the session's setting; None if it is not set. For Spark, 0 or less means no limit.
+    """
     rows = int(session_limit or 0)
     return min(rows, _MOST_ROWS) if rows > 0 else _MOST_ROWS
 
 
 def _has_binary(schema: Any) -> bool:
+    """Whether a Spark schema has a binary column, also inside a struct, list or map."""
     return "binary" in schema.simpleString()

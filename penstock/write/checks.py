@@ -22,10 +22,10 @@ from penstock.write.tasks.task_rows import missing_ordering
 
 
 def check_keys_are_stored(write: WriteContext, what: str) -> None:
-    """Raise Unsupported if the base files hold no record keys, because the table has no meta columns.
+    """Raise Unsupported if the table's base files hold no record keys, because `hoodie.populate.meta.fields` is false.
 
     Args:
-        what: the operation or option that needs the keys; the message begins with it.
+        what: the operation or option that needs the keys. The error message begins with it.
     """
     if not write.options[o.POPULATE_META_FIELDS]:
         raise Unsupported(
@@ -35,7 +35,7 @@ def check_keys_are_stored(write: WriteContext, what: str) -> None:
 
 
 def check_ordering_column(write: WriteContext) -> None:
-    """Raise SchemaError if the write picks the newest incoming row of a key, and the rows do not have the ordering column."""
+    """Raise SchemaError if the write needs the ordering column to pick the newest incoming row of a key, and the rows lack it."""
     if not write.settings.picks_newest:
         return
     column = write.settings.ordering_field or write.options[o.PRECOMBINE_FIELD]
@@ -45,10 +45,13 @@ def check_ordering_column(write: WriteContext) -> None:
 
 
 def check_payload_of_logs(table: TableState, payload: str) -> None:
-    """Raise OptionError if the write's payload and the payload by which readers merge the table's logs may not be mixed.
+    """Raise OptionError if the write's payload must not be mixed with the payload by which readers merge the table's logs.
 
     Two of Hudi's own payloads may be mixed. A payload of Penstock, a registered function or an unknown payload must be the
-    table's own (`hoodie.compaction.payload.class`).
+    table's own (`hoodie.compaction.payload.class`). A copy-on-write table passes.
+
+    Args:
+        payload: the payload class of the write.
     """
     stored = table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default)
     if not table.is_merge_on_read or payload == stored:
@@ -77,7 +80,7 @@ def check_merger_can_move_rows(write: WriteContext, merger: Merger) -> None:
 
 
 def check_no_pending_services(table: TableState, partitions: Collection[str]) -> None:
-    """Raise WriteConflict if a pending table service will rewrite file groups of one of the partitions.
+    """Raise WriteConflict if a pending table service will rewrite file groups of one of these partitions.
 
     Args:
         partitions: the partition paths that a delete_partition is about to take out of the table.

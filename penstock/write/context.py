@@ -20,7 +20,7 @@ from penstock.write.settings import WriteSettings
 
 @dataclass(frozen=True)
 class WriteContext:
-    """One write: its Spark session, table, incoming rows and settings."""
+    """Everything that the stages of one write share: its Spark session, table, incoming rows, settings and progress report."""
 
     spark: SparkSession
     table: TableState
@@ -32,28 +32,28 @@ class WriteContext:
 
     @property
     def options(self) -> Options:
-        """The options of the write."""
+        """The options of the write, completed by the properties of the table."""
         return self.settings.options
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
-        """The columns that the partition path is made of."""
+        """The names of the columns that the partition path is made of; empty for a table without partitions."""
         return partition_columns(self.settings.keys.partition_path_fields)
 
     @property
     def action(self) -> Action:
-        """The action of a write that replaces no file groups."""
+        """The timeline action of a write that replaces no file groups: `deltacommit` for merge-on-read, otherwise `commit`."""
         return Action.DELTA_COMMIT if self.table.is_merge_on_read else Action.COMMIT
 
     def with_current_timeline(self) -> WriteContext:
-        """Return the write with a freshly loaded timeline.
+        """Return the context with a freshly loaded timeline of the table.
 
         Called after the write has taken its instant. A table service that is planned after that has a later instant, so the
-        loaded timeline holds all plans that the write must respect.
+        loaded timeline has all plans that the write must respect.
         """
         return replace(self, table=reload_timeline(self.table))
 
     @cached_property
     def index(self) -> Index:
-        """The index of the options, with its metadata read from the table (for example the hash rings of the bucket index)."""
+        """The index in the options, with its metadata read from the table (for example the hash rings of the bucket index)."""
         return load_index(self.table, self.options)

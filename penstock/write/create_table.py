@@ -13,14 +13,14 @@ from penstock.table.state import TableState
 from penstock.timeline.store import FOLDER
 from penstock.write.settings import WriteSettings
 
-#: The folders that Hudi creates too.
+#: The folders in `.hoodie` of a new table. Hudi creates the same ones.
 _FOLDERS = (".schema", "archived", ".temp", ".aux", ".aux/.bootstrap/.partitions", ".aux/.bootstrap/.fileids")
 #: The id of Hudi's default strategy, `HoodieRecordMerger.DEFAULT_MERGER_STRATEGY_UUID`.
 _MERGER_STRATEGY = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 
 
 def create_table(storage: Storage, base_path: str, settings: WriteSettings, create_schema: str | None = None) -> TableState:
-    """Create an empty table.
+    """Create an empty table: its folders and its `hoodie.properties`. Return its state.
 
     Args:
         create_schema: the table's Avro schema, which readers use until there is a commit with a schema; None if a write follows
@@ -39,12 +39,12 @@ def create_table(storage: Storage, base_path: str, settings: WriteSettings, crea
 
 
 def preview_table(storage: Storage, base_path: str, settings: WriteSettings) -> TableState:
-    """Return the table that `create_table` would create. Nothing is written."""
+    """Return the state of the table that `create_table` would create. Nothing is written."""
     return TableState(storage, base_path, TableConfig(table_properties(settings)), settings.options)
 
 
 def table_properties(settings: WriteSettings) -> dict[str, str]:
-    """Return the content of a new table's `hoodie.properties`, without the checksum."""
+    """Return the properties of a new table, as `hoodie.properties` will hold them, without the checksum."""
     options = settings.options
     keys = settings.keys
     generator = infer_generator_class(keys)
@@ -81,4 +81,5 @@ def table_properties(settings: WriteSettings) -> dict[str, str]:
 
 
 def _flag(value: bool) -> str:
+    """Return a boolean as the string `true` or `false`."""
     return "true" if value else "false"

@@ -4,7 +4,7 @@
     3     one row a key   rows/combine.py      inserts only; `rows/combine_staged.py` for mergers that fold
     4     staged rows     rows/staging.py      evaluated once, split by partition path
     5     tasks           locate/              keys located, new rows assigned to file groups
-    6     write stats     store.py, tasks/     data files written, markers first
+    6     write stats     tasks/run_tasks.py   data files written, markers first
     7     commit          publish.py           index, metadata, completed instant
 
 An error inside `begin` rolls the write back. The instant stays pending only if the process dies.
@@ -44,7 +44,7 @@ from penstock.write.tasks.upsert_kernel import run_task
 
 
 def upsert(write: WriteContext) -> PublishedCommit:
-    """Insert the incoming rows with new keys, and merge the others with the stored rows of their keys."""
+    """Merge incoming rows with the stored rows of their keys, and insert the rows with new keys."""
     return _write_by_key(write)
 
 
@@ -54,9 +54,9 @@ def delete(write: WriteContext) -> PublishedCommit:
 
 
 def insert(write: WriteContext) -> PublishedCommit:
-    """Add rows without locating their keys.
+    """Add the incoming rows without locating their keys.
 
-    With `hoodie.datasource.write.insert.drop.duplicates` the keys are located, and rows whose keys are stored are dropped.
+    If `hoodie.datasource.write.insert.drop.duplicates` is true, the keys are located, and rows whose keys are stored are dropped.
     """
     if write.options[o.INSERT_DROP_DUPLICATES]:
         return _write_by_key(write)
@@ -66,7 +66,10 @@ def insert(write: WriteContext) -> PublishedCommit:
 
 
 def bulk_insert(write: WriteContext) -> PublishedCommit:
-    """Write rows to new file groups as they arrive, without staging them. If the index has buckets, insert into buckets."""
+    """Write the incoming rows to new file groups as they arrive, without staging them.
+
+    If the index has buckets, insert the rows into the buckets of their keys instead.
+    """
     if write.index.buckets is not None:
         return _insert_into_buckets(write)
     with begin(write.table, write.action) as change:
@@ -79,7 +82,10 @@ def bulk_insert(write: WriteContext) -> PublishedCommit:
 
 
 def insert_overwrite(write: WriteContext) -> PublishedCommit:
-    """Replace all rows of some partitions: those in `hoodie.static.overwrite.partition.paths` if set, otherwise the rows' own."""
+    """Replace all rows of some partitions with the incoming rows, in one replacecommit.
+
+    The partitions are those in `hoodie.static.overwrite.partition.paths` if set, otherwise those of the incoming rows.
+    """
     write.index.check_overwrite(write.settings.operation)
     with begin_replace(write.table) as change:
         staged = stage_combined_rows(write, change, build_merger(write))
@@ -87,7 +93,7 @@ def insert_overwrite(write: WriteContext) -> PublishedCommit:
 
 
 def insert_overwrite_table(write: WriteContext) -> PublishedCommit:
-    """Replace all rows of the table. The table keeps its history."""
+    """Replace all rows of the table with the incoming rows, in one replacecommit. Earlier commits stay on the timeline."""
     write.index.check_overwrite(write.settings.operation)
     with begin_replace(write.table) as change:
         staged = stage_combined_rows(write, change, build_merger(write))
@@ -95,7 +101,7 @@ def insert_overwrite_table(write: WriteContext) -> PublishedCommit:
 
 
 def delete_partition(write: WriteContext) -> PublishedCommit:
-    """Take whole partitions out of the table.
+    """Take whole partitions out of the table, in one replacecommit.
 
     These are the partitions in `hoodie.datasource.write.partitions.to.delete` if set, otherwise those of the incoming rows.
     """
@@ -130,7 +136,7 @@ def _write_by_key(write: WriteContext) -> PublishedCommit:
 
 
 def _insert_into_buckets(write: WriteContext) -> PublishedCommit:
-    """Stage the rows, add each to the bucket of its key without looking for the key there, and publish the commit."""
+    """Stage the rows, add each row to the bucket of its key without comparing it with stored keys, and publish the commit."""
     check_keys_are_stored(write, f"{o.INDEX_TYPE.key}=BUCKET")
     with begin(write.table, write.action) as change:
         staged = stage_combined_rows(write, change, build_merger(write))
@@ -157,7 +163,7 @@ def _locate_and_store(write: WriteContext, change: Change, staged: StagedRows) -
 
 
 def _insert_into_small_files(write: WriteContext) -> PublishedCommit:
-    """Stage the rows, fill small file slices with them, write the rest to new file groups, and publish the commit."""
+    """Stage the rows, add them to small file slices and the rest to new file groups, and publish the commit."""
     if not write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS]:
         check_keys_are_stored(write, f"{o.MERGE_ALLOW_DUPLICATE_ON_INSERTS.key}=false")
     with begin(write.table, write.action) as change:
@@ -171,7 +177,7 @@ def _insert_into_small_files(write: WriteContext) -> PublishedCommit:
 
 
 def _overwrite(write: WriteContext, change: Change, staged: StagedRows, partitions: Sequence[str] | None) -> PublishedCommit:
-    """Write staged rows to new file groups, and publish a replacecommit that replaces the file groups of the partitions.
+    """Write staged rows to new file groups, and publish a replacecommit that replaces the old file groups of some partitions.
 
     Args:
         partitions: the partition paths whose file groups are replaced; None: all partitions.
@@ -191,7 +197,7 @@ def _overwrite(write: WriteContext, change: Change, staged: StagedRows, partitio
 
 
 def _store_new_groups(write: WriteContext, change: Change, staged: StagedRows) -> list[WriteStat]:
-    """Write all staged rows to base files of new file groups."""
+    """Write all staged rows to base files of new file groups. Return the write stats."""
     with write.stages.run("assign", "opening new file groups"):
         buckets = assign_pieces(staged.pieces, {}, read_sizing(write.table, write.options))
     change.start(profile_inserts(write.settings.operation, buckets))
@@ -200,7 +206,7 @@ def _store_new_groups(write: WriteContext, change: Change, staged: StagedRows) -
 
 
 def _store_new_buckets(write: WriteContext, change: Change, staged: StagedRows) -> list[WriteStat]:
-    """Write all staged rows to base files of new file groups, one file group for each bucket."""
+    """Write all staged rows to base files of new file groups, one file group per bucket. Return the write stats."""
     buckets = write.index.buckets
     assert buckets is not None
     rules = build_upsert_rules(write, change, staged.staging)
@@ -212,5 +218,6 @@ def _store_new_buckets(write: WriteContext, change: Change, staged: StagedRows) 
 
 
 def _store_inserts(write: WriteContext, change: Change, staged: StagedRows, tasks: Sequence[InsertTask]) -> list[WriteStat]:
+    """Run the tasks of an insert and return their write stats."""
     runner = make_runner(write, staged.pieces)
     return store_tasks(write, change, runner, insert_bucket, tasks, f"writing {len(tasks)} file groups")

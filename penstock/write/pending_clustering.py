@@ -24,10 +24,10 @@ _ALLOW_UPDATES = "SparkAllowUpdateStrategy"
 
 
 def resolve_clustering_conflicts(table: TableState, change: Change, touched: Collection[Group], unschedule: Unschedule) -> None:
-    """Raise WriteConflict if the write changes file groups with a pending clustering, or unschedule the clustering.
+    """Raise WriteConflict if the write changes file groups with a pending clustering and the options do not allow it.
 
-    `hoodie.clustering.updates.strategy` says whether the write may change them. If it may,
-    `hoodie.clustering.rollback.pending.replacecommit.on.conflict` says whether the plan is taken off the timeline at once. Called
+    `hoodie.clustering.updates.strategy` says whether they allow it. If they do, and
+    `hoodie.clustering.rollback.pending.replacecommit.on.conflict` is true, the clustering plan is taken off the timeline. Called
     before any data file is written. `commit/conflicts.py` checks the changed file groups again when the write is published.
 
     Args:

@@ -30,11 +30,17 @@ def publish(
     index_figures: str | None = None,
     replaced: Mapping[str, tuple[str, ...]] | None = None,
 ) -> PublishedCommit:
-    """Publish a write. A write that changed nothing is abandoned unless `hoodie.allow.empty.commit` is true.
+    """Publish a write: put entries of new keys into the index if it keeps entries, then complete the commit.
+
+    A write that wrote no data file and replaces no file group is abandoned, unless `hoodie.allow.empty.commit` is true.
 
     Args:
+        stats: the write stats of all data files.
         index_figures: `TaskPlan.figures`, which the commit stores for reports; None: the commit stores the name of the index.
-        replaced: the file ids that the write takes out of the table, by partition path.
+        replaced: the ids of the file groups that the write replaces, by partition path; None: it replaces none.
+
+    Returns:
+        The commit; without write stats if the write was abandoned.
     """
     operation = write.settings.operation
     takes_groups_out = any((replaced or {}).values())
@@ -63,10 +69,11 @@ def publish(
 
 
 def _written_files(write: WriteContext, instant: str, stats: Sequence[WriteStat], *, rows: int) -> WrittenFiles:
-    """Return the files of the write, with a runner for the tasks in which the index reads their keys.
+    """Return the files that the write has written, for the index, which reads their keys in tasks of the runner.
 
     Args:
         instant: the instant time of the write.
+        stats: the write stats of the files.
         rows: how many rows the index handles. If they are few, the driver runs the tasks; otherwise a Spark job does.
     """
     on_driver = fits_on_driver(write.options, rows=rows)
@@ -81,6 +88,9 @@ def _written_files(write: WriteContext, instant: str, stats: Sequence[WriteStat]
 
 
 def extra_metadata(options: Options) -> dict[str, str]:
-    """Return the options to store in the commit: those with the prefix in `hoodie.datasource.write.commitmeta.key.prefix`."""
+    """Return the options to store in the commit's extra metadata.
+
+    These are the options whose keys begin with the value of `hoodie.datasource.write.commitmeta.key.prefix`; none if it is empty.
+    """
     prefix = options[o.COMMIT_METADATA_KEY_PREFIX]
     return dict(options.prefixed(prefix)) if prefix else {}

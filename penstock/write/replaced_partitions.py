@@ -14,7 +14,7 @@ from penstock.write.context import WriteContext
 
 
 def partitions_to_overwrite(write: WriteContext, written: Collection[str]) -> list[str]:
-    """Return the partitions whose rows an insert_overwrite replaces.
+    """Return the partition paths whose rows an insert_overwrite replaces.
 
     These are the partitions in `hoodie.static.overwrite.partition.paths` if set, otherwise the partitions of the incoming rows.
 
@@ -35,7 +35,7 @@ def partitions_to_overwrite(write: WriteContext, written: Collection[str]) -> li
 
 
 def partitions_to_delete(write: WriteContext, table: TableState) -> list[str]:
-    """Return the partitions that a delete_partition takes out of the table.
+    """Return the partition paths that a delete_partition takes out of the table.
 
     These are the partitions in `hoodie.datasource.write.partitions.to.delete` if set, otherwise the partitions of the incoming
     rows. `*` in a name of the option stands for any characters. A name without `*` is returned even if the table does not have
@@ -54,10 +54,12 @@ def partitions_to_delete(write: WriteContext, table: TableState) -> list[str]:
 
 
 def _is_pattern(name: str) -> bool:
+    """Whether a partition name in the options contains `*`, plain or URL-encoded."""
     return "*" in name or "%2A" in name  # the second is an escaped *
 
 
 def _compile_pattern(name: str) -> re.Pattern[str]:
+    """Return the regular expression for a partition name in which `*` stands for any characters."""
     parts = name.replace("%2A", "*").split("*")
     return re.compile(".*".join(map(re.escape, parts)))
 

@@ -21,15 +21,15 @@ from penstock.options.operation import Operation
 from penstock.options.option import to_raw
 from penstock.table.config import TableConfig
 
-#: How the names of key generators begin that ignore partition columns.
+#: Prefixes of the class names of key generators that ignore partition columns.
 _WITHOUT_PARTITIONS = ("Nonpartitioned", "Global")
-#: How the names of key generators begin that work in a table without meta columns.
+#: Prefixes of the class names of key generators that work in a table without meta columns.
 _WITHOUT_META_COLUMNS = ("Simple", "Nonpartitioned", "Complex")
 
 
 @dataclass(frozen=True)
 class WriteSettings:
-    """The resolved settings of one write."""
+    """The settings of one write, resolved from the options of the call, the table's properties and defaults."""
 
     operation: Operation
     table_name: str
@@ -40,21 +40,25 @@ class WriteSettings:
 
     @property
     def auto_keys(self) -> bool:
-        """Whether the writer generates record keys."""
+        """Whether the writer generates the record keys, because no record key columns are set."""
         return not self.keys.record_key_fields
 
     @property
     def picks_newest(self) -> bool:
-        """Whether the incoming row with the greatest ordering value counts for a key. Otherwise the last to arrive counts."""
+        """Whether, of several incoming rows of a key, the one with the greatest ordering value counts.
+
+        If false, the last to arrive counts.
+        """
         if self.operation is Operation.UPSERT:
             return self.options[o.COMBINE_BEFORE_UPSERT]
         return self.operation is Operation.INSERT
 
 
 def resolve_settings(options: Options, config: TableConfig | None, columns: frozenset[str]) -> WriteSettings:
-    """Resolve the settings of a write from its options and the table's properties.
+    """Return the settings of a write. Options of the call take precedence over the table's properties, and these over defaults.
 
     Args:
+        options: the options of the call.
         config: the table's properties; None for a new table.
         columns: the names of the incoming columns.
 
@@ -83,9 +87,9 @@ def resolve_settings(options: Options, config: TableConfig | None, columns: froz
 
 
 def _with_table_properties(options: Options, config: TableConfig) -> Options:
-    """Return the options, with the table's properties for options that the call does not set.
+    """Return the options of the call, completed by the table's properties for options that the call does not set.
 
-    A property with another key than its write option is added under the key of the write option.
+    A property that has another key than its write option is added under the key of the write option.
     """
     raw = config.raw
     # The properties about the metadata table are left out: Penstock does not write it.
@@ -102,7 +106,7 @@ def _with_table_properties(options: Options, config: TableConfig) -> Options:
 
 
 def _key_settings(options: Options) -> KeySettings:
-    """Return the settings of record keys and partition paths. A non-partitioned key generator ignores the partition columns."""
+    """Return the settings of record keys and partition paths. A non-partitioned key generator has no partition columns."""
     settings = KeySettings(
         record_key_fields=split_fields(options[o.RECORD_KEY_FIELD]),
         partition_path_fields=split_fields(options[o.PARTITION_PATH_FIELD]),
@@ -124,18 +128,24 @@ def _class_name(java_class: str) -> str:
 
 
 def _timebased_settings(options: Options) -> Mapping[str, str]:
-    """Return the options of the time-based key generator, with the prefix `hoodie.keygen.timebased.` removed from their keys."""
+    """Return the options of the timestamp-based key generator by their keys without the prefix `hoodie.keygen.timebased.`."""
     prefix = "hoodie.keygen.timebased."
     return {key[len(prefix) :]: value for key, value in options.prefixed(prefix).items()}
 
 
 def split_fields(text: str | None) -> tuple[str, ...]:
-    """Return the column names of a comma-separated list."""
+    """Return the column names of a comma-separated list; an empty tuple for None."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
 def _ordering_field(options: Options, columns: frozenset[str]) -> str | None:
-    """Return the ordering column; None if there is none. The default `ts` is used only if the rows have a column `ts`."""
+    """Return the name of the ordering column; None if there is none.
+
+    If the option is not set, its default `ts` counts only if the rows have a column `ts`.
+
+    Args:
+        columns: the names of the incoming columns.
+    """
     field = options[o.PRECOMBINE_FIELD]
     if field and (options.is_set(o.PRECOMBINE_FIELD) or field in columns):
         return field
@@ -152,7 +162,9 @@ _PAYLOADS_OF_MODE = {
 
 
 def _payload_class(options: Options) -> str:
-    """Return the payload class of the write: the user's merger if set, otherwise that of the merge mode or of the options.
+    """Return the payload class of the write.
+
+    This is the user's merger if set, otherwise the payload of the merge mode if set, otherwise the payload class in the options.
 
     Raises:
         OptionError: payload class, merge mode and merger contradict each other.
@@ -177,7 +189,10 @@ def _payload_class(options: Options) -> str:
 
 
 def _user_merger(options: Options, name: str) -> str:
-    """Return the name of the user's merger, which the table stores as its payload class.
+    """Check the user's merger against the other options, and return its name. The table stores it as its payload class.
+
+    Args:
+        name: the value of `hoodie.datasource.write.record.merger.impls`.
 
     Raises:
         OptionError: the merge mode or the payload class contradicts the merger.
@@ -198,7 +213,13 @@ def _user_merger(options: Options, name: str) -> str:
 
 
 def _infer_operation(options: Options, keys: KeySettings, columns: frozenset[str]) -> Operation:
-    """Return the operation with Hudi's rules: bulk_insert without record keys, insert for an upsert that drops duplicates."""
+    """Return the operation of the write: the one in the options, with two exceptions as in Hudi.
+
+    It is bulk_insert if neither an operation nor record keys are set, and insert for an upsert that drops duplicates.
+
+    Args:
+        columns: the names of the incoming columns.
+    """
     if not keys.record_key_fields and not options.is_set(o.OPERATION) and "_hoodie_record_key" not in columns:
         return Operation.BULK_INSERT
     operation = options[o.OPERATION]
@@ -208,7 +229,7 @@ def _infer_operation(options: Options, keys: KeySettings, columns: frozenset[str
 
 
 def _check_settings(settings: WriteSettings) -> None:
-    """Raise OptionError or Unsupported if the settings do not fit together."""
+    """Raise OptionError or Unsupported if the resolved settings contradict each other."""
     options = settings.options
     o.check_combinations(options)
     if settings.auto_keys and settings.operation in (Operation.UPSERT, Operation.DELETE):
@@ -228,7 +249,10 @@ def _check_settings(settings: WriteSettings) -> None:
 
 
 def _check_stored_names(settings: WriteSettings) -> None:
-    """Raise OptionError if the call sets a property of the new table to another value than the write options imply."""
+    """Raise OptionError if the call sets a property of the new table to another value than its write options imply.
+
+    For example `hoodie.table.recordkey.fields` and `hoodie.datasource.write.recordkey.field` with different columns.
+    """
     options = settings.options
     keys = settings.keys
     ordering = options[o.PRECOMBINE_FIELD] if options.is_set(o.PRECOMBINE_FIELD) else None
@@ -257,6 +281,9 @@ def _check_stored_names(settings: WriteSettings) -> None:
 def check_against_table(options: Options, config: TableConfig, path: str) -> None:
     """Raise an error if options of the call contradict the properties of the table.
 
+    Args:
+        path: the base path of the table, for error messages.
+
     Raises:
         TableExists: the table at this path has another name.
         OptionError: options conflict with properties. The message lists all of them, with both values.
@@ -281,7 +308,10 @@ def check_against_table(options: Options, config: TableConfig, path: str) -> Non
 
 
 def _find_conflicts(options: Options, config: TableConfig) -> list[tuple[str, str, str]]:
-    """Return (key, value of the call, value of the table) of each option that contradicts the table. Keys are Hudi's."""
+    """Return (name, value of the call, value of the table) for each option that contradicts the table.
+
+    The name is the option's key, or the word that Hudi's error message has for it, such as `RecordKey`.
+    """
     conflicts: list[tuple[str, str, str]] = []
     for key, given in options.raw.items():
         existing = config.raw.get(key)

@@ -39,7 +39,10 @@ from penstock.write.tasks.task_rows import TaskRowsSettings
 
 
 def build_upsert_rules(write: WriteContext, change: Change, staging: Staging) -> UpsertRules:
-    """Return the rules of all tasks of an upsert, a delete, an insert that drops duplicates, or a write into buckets."""
+    """Return the settings that all tasks of a write share.
+
+    The write is an upsert, a delete, an insert that drops duplicates, or any write into buckets.
+    """
     table = write.table
     settings = write.settings
     merger = build_merger(write)
@@ -66,10 +69,10 @@ def build_upsert_rules(write: WriteContext, change: Change, staging: Staging) ->
 def build_insert_tasks(
     write: WriteContext, change: Change, staging: Staging, buckets: Sequence[InsertBucket], *, base_files_only: bool = False
 ) -> list[InsertTask]:
-    """Return the tasks of an insert, one per file group that gets rows.
+    """Return the tasks of an insert, one per insert bucket.
 
     Args:
-        buckets: the incoming rows of each file group.
+        buckets: the incoming rows that each file group takes.
         base_files_only: whether rows go to base files even if the index finds keys in logs.
     """
     settings = build_file_settings(write, change)
@@ -81,7 +84,7 @@ def build_insert_tasks(
 
 
 def _insert_log_settings(write: WriteContext) -> LogSettings | None:
-    """Return the settings of the log files of an insert; None if its rows go to base files."""
+    """Return how an insert writes log files; None if its rows go to base files."""
     if insert_ratio(write.table, write.options) is None:
         return None
     merging = build_merge_rules(write.table, write.prepared.avro_schema)
@@ -89,7 +92,7 @@ def _insert_log_settings(write: WriteContext) -> LogSettings | None:
 
 
 def _log_settings(table: TableState, options: Options, compared: str | None) -> LogSettings | None:
-    """Return the settings of log files; None for a copy-on-write table.
+    """Return how tasks write log files; None for a copy-on-write table.
 
     Args:
         compared: the column by which readers compare rows of the log with stored rows; None if they compare none.
@@ -106,7 +109,11 @@ def _log_settings(table: TableState, options: Options, compared: str | None) -> 
 
 
 def _ordering_in_logs(table: TableState, merging: MergeRules | None) -> str | None:
-    """Return the ordering column if readers of a log compare its rows with stored rows by this column; otherwise None."""
+    """Return the ordering column if readers of the table's logs compare log rows with stored rows by this column; otherwise None.
+
+    Args:
+        merging: how readers merge base files and logs; None for a copy-on-write table.
+    """
     column = find_ordering_field(table)
     if merging is None or merging.merger.ignores_ordering or column not in merging.merger.needs:
         return None
@@ -114,7 +121,7 @@ def _ordering_in_logs(table: TableState, merging: MergeRules | None) -> str | No
 
 
 def _keeps_stored_rows(write: WriteContext) -> bool:
-    """Whether the write is an insert that adds its rows even if their keys are stored, and leaves the stored rows unchanged."""
+    """Whether the write is an insert that adds rows even if their keys are stored, and leaves the stored rows unchanged."""
     operation = write.settings.operation
     if operation not in (Operation.INSERT, Operation.BULK_INSERT) or write.options[o.INSERT_DROP_DUPLICATES]:
         return False
@@ -147,6 +154,7 @@ def build_merger(write: WriteContext) -> Merger:
 
 
 def _payload_settings(write: WriteContext) -> PayloadSettings:
+    """Return the settings that a payload reads: ordering column, delete marker, column defaults, and its own options."""
     options = write.options
     return PayloadSettings(
         ordering=write.settings.ordering_field,
@@ -160,7 +168,7 @@ def _payload_settings(write: WriteContext) -> PayloadSettings:
 
 
 def build_task_rows_settings(write: WriteContext, staging: Staging, ordering: str | None) -> TaskRowsSettings:
-    """Return how tasks load their incoming rows.
+    """Return the settings with which tasks load their incoming rows.
 
     Args:
         ordering: the column by which the newest of several incoming rows of a key is picked; None: the last to arrive.
@@ -174,7 +182,7 @@ def build_task_rows_settings(write: WriteContext, staging: Staging, ordering: st
 
 
 def build_file_settings(write: WriteContext, change: Change) -> FileSettings:
-    """Return the settings with which tasks write the base files of this write."""
+    """Return the settings with which the tasks of this write write base files."""
     prepared = write.prepared
     settings = base_file_settings(write.table, change.time, prepared.stored_schema, prepared.avro_schema)
     settings = replace(settings, event_time=find_event_time_column(write.table, write.settings.payload_class))

@@ -42,7 +42,11 @@ def explain_merge(
 
 
 def _import(modules: list[str] | None) -> None:
-    """Import the modules that the user names. Modules that a table names are never imported."""
+    """Import the modules that `--import` names. Modules that a table names are never imported.
+
+    Raises:
+        OptionError: a module cannot be imported.
+    """
     sys.path.insert(0, os.getcwd())  # as `python -m` does
     for name in modules or ():
         try:
@@ -52,7 +56,16 @@ def _import(modules: list[str] | None) -> None:
 
 
 def _rows(table: penstock.Table, batch: str) -> Any:
-    """Read the rows of a Parquet or JSON file. Columns of a JSON file get the table's types, because JSON has few types."""
+    """Read the rows of `--batch`, a Parquet or JSON file, as a DataFrame.
+
+    JSON has few types, so columns of a JSON file that the table has get the table's types.
+
+    Args:
+        batch: the path of the file.
+
+    Raises:
+        OptionError: a line of a JSON file is not JSON.
+    """
     spark = penstock.session()
     if not batch.endswith((".json", ".jsonl", ".ndjson")):
         return spark.read.parquet(batch)

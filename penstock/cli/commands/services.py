@@ -27,7 +27,7 @@ _TICK_S = 0.2
 
 
 def commands() -> typer.Typer:
-    """Return the commands of `penstock services`."""
+    """Return the typer application with the commands of `penstock services`."""
     app = typer.Typer(no_args_is_help=True, help="Run the services that are due, and show what is pending.")
     app.command("run")(run)
     app.command("list")(list_pending)
@@ -82,15 +82,16 @@ def check(path: str = PATH) -> None:
 
 
 def _open(path: str, options: dict[str, object]) -> penstock.Table:
-    """Open the table, with a Spark session if its services may need one."""
+    """Open the table with these options. Start a Spark session if a table service that may be due needs one."""
     spark: Any = penstock.session() if needs_spark(open_table(path, read_options(options))) else None
     return penstock.Table.open(path, spark=spark, options=options)
 
 
 def _round(table: penstock.Table, console: Console) -> bool:
-    """Run all services that are due, print a line for each, and return whether one failed."""
+    """Run all table services that are due, and print a line for each. Return whether one of them failed."""
 
     def show(run: Any) -> None:
+        """Print the result of one table service."""
         if run.error:
             console.print(f"{run.service}: [red]failed[/red] {run.error}", highlight=False, soft_wrap=True)
         else:
@@ -100,11 +101,12 @@ def _round(table: penstock.Table, console: Console) -> bool:
 
 
 def _wait(seconds: float) -> None:
+    """Sleep for this many seconds, in short steps, so that Ctrl-C ends the wait at once."""
     over = clock.monotonic_s() + seconds
     while (left := over - clock.monotonic_s()) > 0:
         clock.sleep_s(min(left, _TICK_S))
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> None:
-    """Treat SIGTERM as Ctrl-C."""
+    """Raise KeyboardInterrupt, so that SIGTERM ends the program as Ctrl-C does."""
     raise KeyboardInterrupt

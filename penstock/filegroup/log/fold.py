@@ -40,7 +40,7 @@ _BUCKETS = 64
 
 @dataclass(frozen=True)
 class FoldSettings:
-    """The merger that folds the records of a log, and the memory and spill folder that folding may use."""
+    """How to fold the records of a log to one per key: with which merger, how much memory, and in which spill folder."""
 
     merger: Merger
     memory_bytes: int
@@ -51,7 +51,7 @@ class FoldSettings:
 
 @dataclass(frozen=True)
 class FoldedLog:
-    """A log folded to one record per key: a row or a delete. Key n, delete mark n and row n belong together."""
+    """A log folded to one record per key, a row or a delete. Key n, delete mark n and row n belong together."""
 
     keys: pa.Array
     #: A mask over the keys, true where the key is deleted.
@@ -65,21 +65,24 @@ class FoldedLog:
 
     @property
     def row_bytes(self) -> int:
-        """The mean size of a row in memory, at least 1."""
+        """The mean size of a row in memory, in bytes, at least 1."""
         return 1 + sum(table.nbytes for table in self._tables) // max(1, len(self.keys))
 
     def take(self, numbers: Positions) -> pa.Table:
-        """Return rows by their numbers, with the column `FRESH` if any row is fresh. Rows of deleted keys are null."""
+        """Return the rows with these numbers in the folded log. The row of a deleted key is all null.
+
+        If a delete preceded any row in the log, a column `FRESH` is added: true for rows that take no value from the base row.
+        """
         rows = take_from_tables(self._tables, numbers)
         return rows if self.fresh is None else rows.append_column(FRESH, pa.array(self.fresh[numbers]))
 
 
 def fold_records(records: Iterable[LogRecords], schema: pa.Schema, settings: FoldSettings) -> FoldedLog:
-    """Fold a log to one record per key.
+    """Fold the records of a log to one record per key, with spill files if they exceed the memory limit.
 
     Args:
-        records: oldest first.
-        schema: of the rows.
+        records: the records of the log, oldest first.
+        schema: the columns of the rows.
     """
     counted = _CountedRecords(records)
     with ExitStack() as files:
@@ -94,7 +97,7 @@ def fold_records(records: Iterable[LogRecords], schema: pa.Schema, settings: Fol
 
 
 class _CountedRecords:
-    """Records that are counted as they are read."""
+    """Passes on the records of a log, and counts the rows among them in `row_count`. Deletes are not counted."""
 
     def __init__(self, records: Iterable[LogRecords]) -> None:
         self._records = records
@@ -111,8 +114,9 @@ def _fold_in_memory(
 ) -> tuple[LogRecords | None, Iterator[LogRecords] | None]:
     """Fold records in memory; return (folded records, None), or (None, all records) if the folded records exceed the limit.
 
-    In the second case the records read so far are returned folded, followed by the unread ones. Folding copies: the records
-    before and after are in memory at once. So records before folding may take half of the limit, folded ones a quarter.
+    Both are None if there are no records. In the second case, the records read so far come folded, followed by the unread ones.
+    Folding copies: the records before and after are in memory at once. So records before folding may take half of the limit,
+    folded ones a quarter.
     """
     parts: list[LogRecords] = []
     size = 0
@@ -128,7 +132,7 @@ def _fold_in_memory(
 
 
 def _fold_bucket(records: Iterable[LogRecords], settings: FoldSettings) -> LogRecords | None:
-    """Fold the records of a bucket in memory to one per key; return None if the bucket is empty."""
+    """Fold the records of one spill file in memory to one record per key; return None if there are no records."""
     parts: list[LogRecords] = []
     size = 0
     for part in records:
@@ -141,10 +145,12 @@ def _fold_bucket(records: Iterable[LogRecords], settings: FoldSettings) -> LogRe
 
 
 def _fold(parts: list[LogRecords], settings: FoldSettings) -> LogRecords:
+    """Concatenate the parts, oldest first, and fold their records to one per key."""
     return fold_log(settings.merger, _concat_records(parts), settings.ordering)
 
 
 def _concat_records(parts: list[LogRecords]) -> LogRecords:
+    """Concatenate parts of a log's records, in their order."""
     if len(parts) == 1:
         return parts[0]
     fresh = None
@@ -163,38 +169,41 @@ def _concat_records(parts: list[LogRecords]) -> LogRecords:
 
 
 def _fresh_flags(records: LogRecords) -> Flags:
+    """Return a mask over the records, true where the row must take no value from the base row; all false if none is set."""
     return np.zeros(len(records.keys), np.bool_) if records.fresh is None else records.fresh
 
 
 def _keys_of_one_type(parts: list[LogRecords]) -> list[pa.Array]:
-    """Return the keys of all parts in one Arrow type: large strings if any part has them (beyond 2 GiB of keys)."""
+    """Return the keys of each part, all in one Arrow type: large strings if the types of the parts differ."""
     if len({part.keys.type for part in parts}) == 1:
         return [part.keys for part in parts]
     return [part.keys.cast(pa.large_string()) for part in parts]
 
 
 def _size_of(records: LogRecords) -> int:
+    """Return the size of the rows and keys in memory, in bytes."""
     return int(records.rows.nbytes + records.keys.nbytes)
 
 
 def _no_records(schema: pa.Schema) -> LogRecords:
+    """Return a log without records, whose rows have the columns of `schema`."""
     return LogRecords(pa.array([], pa.string()), schema.empty_table(), np.zeros(0, np.bool_))
 
 
 def _drain(parts: list[LogRecords]) -> Iterator[LogRecords]:
-    """Yield the parts and drop each from the list, so that its memory is free as soon as it is spilled."""
+    """Yield the parts and remove each from the list, so that its memory is freed as soon as it is spilled."""
     while parts:
         yield parts.pop(0)
 
 
 class _Buckets:
-    """Spill files that hold records by a hash of their key. The records of a key keep their order."""
+    """Spill files that hold records by a hash of their key. The records of one key stay in one file, in their order."""
 
     def __init__(self, folder: str, files: ExitStack) -> None:
         self._files = [_open_spill_file(folder, files) for _ in range(_BUCKETS)]
 
     def add(self, records: LogRecords) -> None:
-        """Distribute records to the buckets."""
+        """Write each record to the spill file of its key."""
         bucket_of_record = murmur(records.keys) % _BUCKETS
         order = np.argsort(bucket_of_record, kind="stable")  # stable: a later record of a key must stay behind the earlier
         bounds = np.searchsorted(bucket_of_record[order], np.arange(_BUCKETS + 1))
@@ -205,13 +214,13 @@ class _Buckets:
                 file.write(take_rows(table, positions))
 
     def read(self) -> Iterator[Iterator[LogRecords]]:
-        """Yield the records of each bucket in turn."""
+        """Yield, for each spill file, an iterator over its records."""
         for file in self._files:
             yield (_from_table(table) for table in file.read())
 
 
 def _fold_buckets(buckets: _Buckets, schema: pa.Schema, settings: FoldSettings, files: ExitStack) -> FoldedLog:
-    """Fold each bucket, and return the folded buckets as one log. Its rows are in a memory-mapped file."""
+    """Fold the spill files one by one, and return the results as one folded log, whose rows are in a memory-mapped file."""
     rows = _open_spill_file(settings.spill_folder, files)
     without_rows: list[LogRecords] = []
     for records in buckets.read():
@@ -226,13 +235,14 @@ def _fold_buckets(buckets: _Buckets, schema: pa.Schema, settings: FoldSettings, 
 
 
 def _open_spill_file(folder: str, files: ExitStack) -> SpillFile:
-    """Open a spill file that is removed when the block of `files` ends."""
+    """Open a spill file that is deleted when `files` is closed."""
     file = SpillFile(folder)
     files.callback(file.close)
     return file
 
 
 def _to_table(records: LogRecords) -> pa.Table:
+    """Return log records as one table for a spill file: the row columns, then key, delete mark, fresh mark and ordering value."""
     table = records.rows.append_column(_KEY, records.keys.cast(pa.large_string()))
     table = table.append_column(_EMPTY, pa.array(records.empty))
     table = table.append_column(_FRESH, pa.array(_fresh_flags(records)))
@@ -240,6 +250,7 @@ def _to_table(records: LogRecords) -> pa.Table:
 
 
 def _from_table(table: pa.Table) -> LogRecords:
+    """Return the log records in a table of a spill file, the reverse of `_to_table`."""
     added = [name for name in (_KEY, _EMPTY, _FRESH, _ORDERING) if name in table.column_names]
     fresh = np.asarray(table[_FRESH], dtype=np.bool_)
     return LogRecords(

@@ -49,7 +49,7 @@ _FEWEST_DELETES = 1024
 
 @dataclass(frozen=True)
 class CommittedTimes:
-    """The instants whose log blocks count. Pickled to the workers: times only, not the whole timeline."""
+    """The instants whose log blocks a query reads. Pickled to the workers in place of the whole timeline."""
 
     completed: frozenset[str]
     pending: frozenset[str] = frozenset()
@@ -58,20 +58,20 @@ class CommittedTimes:
     as_of: str | None = None
 
     def sees(self, instant: str) -> bool:
-        """Whether blocks of this instant count."""
+        """Whether a query reads log blocks of this instant: it completed, and is not later than `as_of`."""
         if instant in self.pending or (self.as_of is not None and instant > self.as_of):
             return False
         return instant in self.completed or (self.start is not None and instant < self.start)
 
 
 def committed_times(timeline: Timeline, as_of: str | None = None) -> CommittedTimes:
-    """Return the completed and pending instants of a timeline, for a query as of a time; `as_of` None: as of now."""
+    """Return the instants whose log blocks a query as of `as_of` reads; `as_of` None: a query of the current table."""
     return CommittedTimes(timeline.completed_times, timeline.pending_times, timeline.start, as_of)
 
 
 @dataclass(frozen=True)
 class LogColumns:
-    """Which columns of log records are read, and which of them hold the record key and the ordering value."""
+    """Which columns of log records to read, and which of them hold the record key and the ordering value."""
 
     #: The Avro schema that rows are read in, meta columns included.
     schema: AvroRecord
@@ -86,13 +86,13 @@ class LogColumns:
 
     @property
     def arrow(self) -> pa.Schema:
-        """The columns of the records. Each may hold nulls, since a delete has no row."""
+        """The columns of log records as an Arrow schema. All are nullable, since the row of a delete is all null."""
         whole = avro_to_arrow(self.schema)
         return pa.schema([column.with_nullable(True) for column in whole if column.name in self.names])
 
 
 class BlockInFile(NamedTuple):
-    """A log block and the log file it is in."""
+    """The header of a log block, and the log file that the block is in."""
 
     file: LogFile
     block: LogBlock
@@ -100,7 +100,7 @@ class BlockInFile(NamedTuple):
 
 @dataclass(frozen=True)
 class ScanCounts:
-    """Counts of the files and blocks of a log scan, for the write stats of a compaction."""
+    """How many files, bytes and blocks a log scan covered, for the write stats of a compaction."""
 
     files: int = 0
     size_bytes: int = 0
@@ -111,7 +111,7 @@ class ScanCounts:
 
 @dataclass(frozen=True)
 class LogScan:
-    """The result of reading a slice's block headers. A query plan carries it to the workers, which read no headers again."""
+    """The blocks of a slice's log to read, found from block headers. Pickled to workers, which then read no headers."""
 
     #: The blocks of rows and deletes that count, oldest first.
     blocks: tuple[BlockInFile, ...] = ()
@@ -121,11 +121,15 @@ class LogScan:
 
 
 def scan_slice(storage: Storage, file_slice: FileSlice, times: CommittedTimes) -> LogScan:
-    """Read the block headers of a slice's log files, and check that the slice is not missing its base file.
+    """Read the block headers of a slice's log files, and decide which blocks a query reads.
+
+    Args:
+        times: the instants whose blocks are read.
 
     Raises:
-        CorruptFile: a file is missing, holds what is no log, or a block of a completed write is damaged.
-        Unsupported: a block of an unknown type or version.
+        CorruptFile: a file is missing or is no log file, a block of a completed write is damaged, or the slice's base file is
+            missing.
+        Unsupported: a block has an unknown type or version.
     """
     scan = scan_log_files(storage, file_slice.log_files, times)
     # A file group that began with a log has a block of its first instant, even if that write was rolled back. Without one, the
@@ -139,11 +143,15 @@ def scan_slice(storage: Storage, file_slice: FileSlice, times: CommittedTimes) -
 
 
 def scan_log_files(storage: Storage, files: Sequence[LogFile], times: CommittedTimes) -> LogScan:
-    """Read the block headers of log files, and decide which blocks count. No content is read.
+    """Read the block headers of log files, and decide which blocks a query reads. The content of blocks is not read.
+
+    Args:
+        files: the log files in reading order.
+        times: the instants whose blocks are read.
 
     Raises:
-        CorruptFile: a file is missing, holds what is no log, or a block of a completed write is damaged.
-        Unsupported: a block of an unknown type or version.
+        CorruptFile: a file is missing or is no log file, or a block of a completed write is damaged.
+        Unsupported: a block has an unknown type or version.
     """
     queue = _BlockQueue(times)
     for file in files:
@@ -162,7 +170,7 @@ def scan_log_files(storage: Storage, files: Sequence[LogFile], times: CommittedT
 
 
 class _BlockQueue:
-    """The blocks that count so far, while headers are read in order."""
+    """Collects the blocks to read while block headers are read in order. `committed` holds these blocks, oldest first."""
 
     def __init__(self, times: CommittedTimes) -> None:
         self._times = times
@@ -175,7 +183,7 @@ class _BlockQueue:
         self.rollback_count = 0
 
     def add(self, file: LogFile, block: LogBlock) -> None:
-        """Process the header of the next block: queue it, drop it, or cancel the blocks that it rolls back."""
+        """Process the header of the next block: queue the block, drop it, or drop the queued blocks that it rolls back."""
         self.block_count += 1
         if block.type is BlockType.CORRUPT:
             self.corrupt_count += 1
@@ -190,12 +198,13 @@ class _BlockQueue:
                 self.committed.append(BlockInFile(file, _with_shared_schema(block)))
 
     def _roll_back(self, target: str) -> None:
+        """Drop the blocks of the instant `target`, damaged ones too, because a rollback block cancels them."""
         self.instants.add(target)
         self.committed = [entry for entry in self.committed if entry.block.instant != target]
         self._damaged = [(instant, block) for instant, block in self._damaged if instant != target]
 
     def check_damaged(self) -> None:
-        """Raise CorruptFile if a block of a completed write is damaged, unless a later rollback block cancels that write."""
+        """Raise CorruptFile if a block of a completed write is damaged and not rolled back. Call after the last `add`."""
         for instant, block in self._damaged:
             raise CorruptFile(f"{block.place}: it is damaged, and write {instant} had completed it; restore the file from a copy")
 
@@ -208,10 +217,10 @@ def _with_shared_schema(block: LogBlock) -> LogBlock:
 
 
 def _completed_writers(file: LogFile, block: LogBlock, times: CommittedTimes) -> list[str]:
-    """Return the instant of the completed Penstock write that wrote a damaged block, as a list of one; empty if not known.
+    """Return the instant of the completed Penstock write that wrote a damaged block, as a list of one; empty if there is none.
 
-    If the block's header names the instant, only that one is considered. Otherwise the completed instant whose checksum is in
-    the log file's write token is returned.
+    If the block's header names an instant, only that instant is considered. Otherwise it is found by the checksum in the log
+    file's write token.
     """
     named = block.header.get(HeaderKey.INSTANT_TIME)
     instants = times.completed if named is None else [named]
@@ -219,7 +228,7 @@ def _completed_writers(file: LogFile, block: LogBlock, times: CommittedTimes) ->
 
 
 def _put_compacted_in_place(queue: list[BlockInFile]) -> list[BlockInFile]:
-    """Return the blocks in reading order: a log compaction's blocks replace the blocks that they were compacted from."""
+    """Return the blocks in reading order, a log compaction's blocks in place of the blocks that they were compacted from."""
     if not any(entry.block.compacted_instants for entry in queue):
         return queue
     # Instant → the log compaction that contains its blocks; the last one, if log compactions were compacted again.
@@ -244,8 +253,8 @@ def touched_positions(file_slice: FileSlice, scan: LogScan) -> Positions | None:
     """Return the positions of the base file's rows that the log changes or deletes, from block headers alone.
 
     The positions are not sorted, and may repeat. The result is None if a block does not name positions, or may name positions in
-    another base file; then the caller must compare keys. Only Penstock's own blocks are trusted: while a compaction is pending,
-    the positions in Hudi 0.15's blocks are those of the base file that the compaction replaces.
+    another base file; then the caller must find the rows by key. Only Penstock's own blocks are trusted: while a compaction is
+    pending, the positions in Hudi 0.15's blocks are those of the base file that the compaction replaces.
     """
     base = file_slice.base_file
     if base is None or any(log.base_instant != base.instant for log in file_slice.log_files):
@@ -260,12 +269,12 @@ def touched_positions(file_slice: FileSlice, scan: LogScan) -> Positions | None:
 
 
 def read_records(storage: Storage, blocks: Iterable[BlockInFile], columns: LogColumns) -> Iterator[LogRecords]:
-    """Yield the records of blocks, in their order, part by part. A file is opened once for consecutive blocks in it.
+    """Yield the records of log blocks, in the order of the blocks, part by part.
 
     Raises:
         CorruptFile: the content of a block does not match its header, or a record has no key.
-        SchemaError: a stored column cannot become the type it has in the schema.
-        Unsupported: a block that holds neither rows of a table nor deletes.
+        SchemaError: a stored column cannot be cast to its type in the schema.
+        Unsupported: a block holds neither rows of a table nor deletes.
     """
     arrow = columns.arrow
     for file, blocks_of_file in groupby(blocks, attrgetter("file")):
@@ -275,7 +284,7 @@ def read_records(storage: Storage, blocks: Iterable[BlockInFile], columns: LogCo
 
 
 def open_log_file(storage: Storage, file: LogFile) -> pa.NativeFile:
-    """Open a log file. Raises CorruptFile if it is missing."""
+    """Open a log file for reading. Raises CorruptFile if it is missing."""
     try:
         return storage.open(file.path)
     except FileNotFoundError as e:
@@ -283,7 +292,7 @@ def open_log_file(storage: Storage, file: LogFile) -> pa.NativeFile:
 
 
 def check_block_type(block: LogBlock) -> None:
-    """Raise Unsupported for a block that holds no rows of a table."""
+    """Raise Unsupported if the block holds CDC data instead of rows of the table."""
     if block.type is BlockType.CDC_DATA:
         raise Unsupported(
             f"{block.place}: a {block.type.name} block, which holds no rows of a table; it belongs into a file whose name ends "
@@ -292,6 +301,7 @@ def check_block_type(block: LogBlock) -> None:
 
 
 def _records_of_block(log: pa.NativeFile, block: LogBlock, columns: LogColumns, arrow: pa.Schema) -> Iterator[LogRecords]:
+    """Yield the records of one block, rows or deletes, part by part. `arrow` has the columns of the records."""
     if block.type is BlockType.DELETE:
         yield from _delete_records(read_deletes(log, block), block, columns, arrow)
         return
@@ -302,6 +312,7 @@ def _records_of_block(log: pa.NativeFile, block: LogBlock, columns: LogColumns, 
 
 
 def _row_records(rows: pa.Table, block: LogBlock, columns: LogColumns, arrow: pa.Schema) -> LogRecords:
+    """Return rows of a data block as log records, none of them a delete. `arrow` has the columns of the records."""
     keys = _check_keys(to_array(record_keys(rows, columns.key)), block)
     ordering = None if columns.ordering is None else to_array(find_column(rows, columns.ordering))
     table = pa.table(rows.columns, schema=arrow)
@@ -311,10 +322,12 @@ def _row_records(rows: pa.Table, block: LogBlock, columns: LogColumns, arrow: pa
 def _delete_records(deletes: Deletes, block: LogBlock, columns: LogColumns, arrow: pa.Schema) -> Iterator[LogRecords]:
     """Yield the entries of a delete block as log records, part by part.
 
-    A log record of a delete has a row of nulls. For a wide table these rows take much memory, so they are not made all at once.
+    The log record of a delete has a row of nulls. For a wide table these rows take much memory, so they are not built all at
+    once.
 
     Args:
         deletes: the entries of the delete block.
+        block: the header of the delete block, for error messages.
         arrow: the columns of the log records.
     """
     keys = _check_keys(deletes.keys, block)
@@ -329,7 +342,7 @@ def _delete_records(deletes: Deletes, block: LogBlock, columns: LogColumns, arro
 
 
 def _check_keys(keys: pa.Array, block: LogBlock) -> pa.Array:
-    """Return `keys`, or raise CorruptFile if one is null: a record without a key can be neither merged nor deleted."""
+    """Return `keys` unchanged. Raises CorruptFile if one is null: a record without a key can be neither merged nor deleted."""
     if keys.null_count:
         raise CorruptFile(f"{block.place}: {keys.null_count} of {len(keys)} records have no record key")
     return keys

@@ -38,7 +38,7 @@ _MOST_BLOCK_BYTES = 1 << 30
 
 
 class BlockFormat(str, Enum):
-    """How a data block stores rows."""
+    """The format in which data blocks of a log store rows."""
 
     AVRO = "avro"
     PARQUET = "parquet"
@@ -46,7 +46,7 @@ class BlockFormat(str, Enum):
 
 @dataclass(frozen=True)
 class LogSettings:
-    """Settings of the log files of one write, the same for all of its tasks."""
+    """Settings of the log files of one write, the same for all of its tasks. Pickled to the workers."""
 
     block_format: BlockFormat = BlockFormat.AVRO
     max_block_bytes: int = 256 * 1024 * 1024
@@ -60,6 +60,8 @@ class LogSettings:
 
 @dataclass
 class _Counts:
+    """How many rows of a log file are updates and inserts, and how many keys it deletes."""
+
     updates: int = 0
     inserts: int = 0
     deletes: int = 0
@@ -67,7 +69,7 @@ class _Counts:
 
 @dataclass
 class _OpenFile:
-    """A log file that is being written."""
+    """A log file that is being written, with its size and counts so far."""
 
     path: str
     version: int
@@ -77,16 +79,18 @@ class _OpenFile:
 
     @property
     def name(self) -> str:
-        """The file's name."""
+        """The file's name, without its folder."""
         return self.path.rpartition("/")[2]
 
 
 class LogWriter:
-    """The log files that one task adds to a file slice.
+    """Writes the log files that one task adds to a file slice.
 
     Args:
-        target: the slice. Its base instant goes into file names, and the next version follows its log files. While a compaction
-            is pending, the base instant is that of the compaction; then only log files with that base instant are counted.
+        output: the task that the files belong to. It creates the files and their markers.
+        target: the slice. Its base instant goes into file names, and new versions follow those of its log files. While a
+            compaction is pending, the base instant is that of the compaction; then only log files with that base instant are
+            counted.
     """
 
     def __init__(self, output: TaskOutput, target: FileSlice, settings: LogSettings) -> None:
@@ -105,9 +109,11 @@ class LogWriter:
     def write(
         self, rows: pa.Table, keys: pa.ChunkedArray, positions: Positions | None = None, *, are_updates: bool = True
     ) -> None:
-        """Add rows without meta columns, as one data block, or as several if they are too large for one.
+        """Write rows as one data block, or as several if they are too large for one.
 
         Args:
+            rows: the data columns of the rows.
+            keys: the record key of each row.
             positions: the positions in the base file of the rows that these rows change, ascending; None: not all are known.
             are_updates: whether the rows' keys are in the slice already. Otherwise the rows count as inserts.
         """
@@ -120,9 +126,10 @@ class LogWriter:
             start += part.num_rows
 
     def delete(self, deletes: Deletes, positions: Positions | None = None) -> None:
-        """Add deleted keys as one delete block, to the open log file, however large it is, or to a new one.
+        """Write deleted keys as one delete block, to the open log file whatever its size, or to a new file if none is open.
 
         Args:
+            deletes: the deleted keys. Nothing is written if there are none.
             positions: the positions of the deleted rows in the base file; None: not all are known.
         """
         if not len(deletes):
@@ -133,26 +140,30 @@ class LogWriter:
         self._append(file, encode_delete_block(deletes, instant=instant, schema=self._schema, positions=positions))
 
     def note_removed(self, keys: pa.ChunkedArray) -> None:
-        """Record that this write removes these keys from the slice, for an index that keeps entries of its own."""
+        """Record that this write removes these keys from the slice, for an index that keeps entries of its own.
+
+        Call after `write` or `delete`: nothing is recorded if no log file is open.
+        """
         if self._open is not None:
             self._output.key_changes.add(KeyChange.REMOVED, self._open.name, keys)
 
     def close(self) -> list[WriteStat]:
-        """Finish the open file; return a write stat for each file. The list is empty if nothing was written."""
+        """Close the open file; return the write stat of each file. The list is empty if nothing was written."""
         self._finish()
         return self._stats
 
     @property
     def written_bytes(self) -> int:
-        """Bytes of all files so far."""
+        """Bytes of all log files of this writer so far."""
         return sum(stat.total_write_bytes for stat in self._stats) + (self._open.size_bytes if self._open else 0)
 
     @property
     def _schema(self) -> str:
+        """The Avro schema of the rows with meta columns, as JSON, which goes into block headers."""
         return self._output.settings.avro_schema
 
     def _stamp(self, rows: pa.Table, keys: pa.ChunkedArray) -> pa.Table:
-        """Return rows with the five meta columns in front. As in Hudi, `_hoodie_file_name` of a log row is the file id."""
+        """Return the rows with the five meta columns in front. As in Hudi, `_hoodie_file_name` of a log row is the file id."""
         settings = self._output.settings
         count = rows.num_rows
         first = self._output.reserve_row_numbers(count)
@@ -163,12 +174,13 @@ class LogWriter:
         return body
 
     def _count_rows_that_fit(self, rows: pa.Table) -> int:
-        """Estimate how many rows fit in a block, by the mean row size of the last Avro block if there is one, else in memory."""
+        """Estimate how many rows fit in a block: by the row size in the last Avro block if there is one, otherwise in memory."""
         most = min(self._settings.max_block_bytes, _MOST_BLOCK_BYTES)
         bytes_per_row = self._row_bytes or max(1.0, rows.nbytes / rows.num_rows)
         return max(1, int(most / bytes_per_row))
 
     def _write_block(self, rows: pa.Table, positions: Positions | None, are_updates: bool) -> None:
+        """Write rows with meta columns as one data block. A file that exceeds its limit is closed first, and a new one opened."""
         if self._open is not None and self._open.size_bytes > self._settings.max_file_bytes:
             self._finish()
         settings = self._output.settings
@@ -187,11 +199,13 @@ class LogWriter:
         self._append(file, block)
 
     def _append(self, file: _OpenFile, block: bytes) -> None:
+        """Append an encoded block to an open log file."""
         with convert_os_errors(file.path):
             file.sink.write(block)
         file.size_bytes += len(block)
 
     def _open_next(self) -> _OpenFile:
+        """Create the log file with the next version."""
         self._version += 1
         target = self._target
         token = log_token(self._output.write_token, self._output.settings.instant)
@@ -202,6 +216,7 @@ class LogWriter:
         return self._open
 
     def _finish(self) -> None:
+        """Close the open file, if there is one, and collect its write stat."""
         if self._open is None:
             return
         file = self._open
@@ -211,6 +226,7 @@ class LogWriter:
         self._stats.append(self._stat(file))
 
     def _stat(self, file: _OpenFile) -> WriteStat:
+        """Return the write stat of a closed log file."""
         target = self._target
         base = target.base_file
         is_on_base = base is not None and base.instant == target.base_instant
@@ -230,7 +246,13 @@ class LogWriter:
 
 
 def log_fields(*, version: int, base_file: str, log_files: Sequence[str]) -> dict[str, Any]:
-    """Return the fields that only the write stat of a log file has."""
+    """Return the fields that the write stat of a log file has in addition to those of a base file.
+
+    Args:
+        version: the version of the log file.
+        base_file: the name of the slice's base file; empty if there is none.
+        log_files: the names of the slice's log files up to this one.
+    """
     return {
         "logVersion": version,
         "logOffset": 0,

@@ -40,11 +40,13 @@ HEAD_BYTES = _HEAD.size
 def decode_avro_content(
     content: Any, schema: Avro, *, columns: Sequence[str] | None = None, read_schema: Avro | None = None
 ) -> pa.Table:
-    """Return the records in the content of an Avro block that was written with `schema`.
+    """Decode the content of an Avro block to a table.
 
     Args:
-        columns: the columns to decode; None for all. Other columns are skipped.
-        read_schema: the schema to return the records in; None for `schema`. Columns and nested fields are matched by name,
+        content: the bytes of the content.
+        schema: the Avro schema that the block was written with.
+        columns: the columns to decode; None: all. Other columns are skipped.
+        read_schema: the Avro schema to return the records in; None: `schema`. Columns and nested fields are matched by name,
             narrower types are cast to wider ones, and columns that the block lacks are filled with their default or null.
 
     Raises:
@@ -59,7 +61,10 @@ def decode_avro_content(
 
 
 def encode_avro_content(rows: pa.Table, schema: Avro) -> pa.Buffer:
-    """Return the content of an Avro block with these rows.
+    """Encode rows as the content of an Avro block.
+
+    Args:
+        schema: the Avro schema to write the rows in.
 
     Raises:
         SchemaError: a column cannot be cast, or is missing or null where the schema does not allow null.
@@ -73,7 +78,7 @@ def encode_avro_content(rows: pa.Table, schema: Avro) -> pa.Buffer:
 
 
 def find_records(content: Any) -> tuple[Offsets, Offsets]:
-    """Return the byte offsets at which the records of an Avro block begin and end.
+    """Return (offsets where records begin, offsets where they end) in the content of an Avro block.
 
     Raises:
         CorruptFile: the lengths do not add up to the content, or the version is unknown.
@@ -99,7 +104,11 @@ def find_records(content: Any) -> tuple[Offsets, Offsets]:
 
 
 def read_record_count(head: Any, size: int) -> int:
-    """Return the number of records of an Avro block whose content has `size` bytes. `head` holds its first bytes.
+    """Return the number of records of an Avro block.
+
+    Args:
+        head: the first bytes of the block's content.
+        size: the size of the whole content in bytes.
 
     Raises:
         CorruptFile: the block is too small for that many records, or the version is unknown.
@@ -115,10 +124,13 @@ def read_record_count(head: Any, size: int) -> int:
 
 
 def decode_records(data: Any, starts: Offsets, ends: Offsets, schema: Avro, *, columns: Sequence[str] | None = None) -> pa.Table:
-    """Return the records from `starts` to `ends`, byte offsets in `data` that ascend and do not overlap.
+    """Decode records that lie anywhere in `data` to a table.
 
     Args:
-        columns: the columns to decode; None for all. Other columns are skipped.
+        starts: the byte offsets in `data` at which records begin. They ascend, and records do not overlap.
+        ends: the byte offsets at which they end.
+        schema: the Avro schema that the records were written with.
+        columns: the columns to decode; None: all. Other columns are skipped.
 
     Raises:
         CorruptFile: a record is malformed or does not fit the schema.
@@ -138,7 +150,12 @@ def decode_records(data: Any, starts: Offsets, ends: Offsets, schema: Avro, *, c
 
 
 def _decode_part(buffer: pa.Buffer, starts: Offsets, ends: Offsets, layout: AvroLayout, target: pa.Schema) -> list[Any]:
-    """Return the records as record batches, decoded by the faster decoder: by columns, or record by record."""
+    """Decode records to record batches with the columns of `target`, by columns or record by record, whichever is faster.
+
+    Args:
+        starts: the byte offsets in `buffer` at which records begin.
+        ends: the byte offsets at which they end.
+    """
     by_rows = can_read_rows(layout)
     if by_rows and len(starts) < FEWEST_FOR_COLUMNS:
         return decode_rows(buffer, starts, ends, layout, target).to_batches()
@@ -155,14 +172,17 @@ def _decode_part(buffer: pa.Buffer, starts: Offsets, ends: Offsets, layout: Avro
 
 
 def _batch_without_columns(count: int) -> Any:
-    """Return a batch of `count` rows and no columns, which `from_arrays` cannot make."""
+    """Return a record batch of `count` rows and no columns, which `from_arrays` cannot make."""
     return pa.table({"_": pa.nulls(count)}).select([]).to_batches()[0]
 
 
 def resolve_schema(rows: pa.Table, read_schema: Avro, columns: Sequence[str] | None) -> pa.Table:
-    """Return the rows with the columns and types of `read_schema`, only those in `columns` if it is not None.
+    """Return the rows with the columns and types of the Avro schema `read_schema`.
 
     Columns that the rows lack are filled with their default in `read_schema`, or null.
+
+    Args:
+        columns: the columns to return; None: all of `read_schema`.
     """
     fields = [field for field in parse_avro(read_schema)["fields"] if columns is None or field["name"] in columns]
     target = avro_to_arrow(read_schema)

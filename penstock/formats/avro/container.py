@@ -27,7 +27,7 @@ except ImportError:  # Spark workers import this module, but never read the time
 
 
 def write_container(name: str, record: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a container file with one record of the schema `name`. Fields that the record lacks get defaults."""
+    """Return the bytes of an Avro container file with one record of the schema `name`. Fields that it lacks get defaults."""
     head = io.BytesIO()
     body = encode_record(name, record)
     marker = hashlib.blake2b(body, digest_size=16, key=name.encode()).digest()
@@ -37,7 +37,7 @@ def write_container(name: str, record: Mapping[str, Any]) -> bytes:
 
 
 def _encode_long(value: int) -> bytes:
-    """Return a number that is not negative as an Avro long: zigzag, seven bits per byte, low bits first."""
+    """Encode a number that is not negative as an Avro long: zigzag, seven bits per byte, low bits first."""
     encoded = bytearray()
     rest = value << 1
     while rest > 0x7F:
@@ -48,7 +48,7 @@ def _encode_long(value: int) -> bytes:
 
 
 def read_container(data: bytes) -> dict[str, Any]:
-    """Return the single record of a container file. Fields that the file lacks get the defaults of Penstock's schema.
+    """Read the single record of an Avro container file. Fields that it lacks get the defaults of Penstock's schema.
 
     Raises:
         CorruptFile: the bytes are not an Avro container, are truncated, or do not hold exactly one record.
@@ -67,14 +67,17 @@ def read_container(data: bytes) -> dict[str, Any]:
 
 
 def encode_record(name: str, record: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a record of the schema `name`, without a container, as the blocks of archive files hold it."""
+    """Encode a record of the schema `name` without a container, as the blocks of archive files hold it."""
     body = io.BytesIO()
     fastavro.schemaless_writer(body, _parse_schema(name), record, strict_allow_default=True)
     return body.getvalue()
 
 
 def decode_record(data: bytes, schema: str) -> dict[str, Any]:
-    """Return a record that was written with the Avro schema `schema`. Fields that it lacks get the defaults of Penstock's schema.
+    """Decode a record without a container, and fill in the defaults of Penstock's schema for fields that it lacks.
+
+    Args:
+        schema: the Avro schema that the record was written with, as JSON.
 
     Raises:
         CorruptFile: the bytes are not a record of the schema.
@@ -90,7 +93,11 @@ def decode_record(data: bytes, schema: str) -> dict[str, Any]:
 
 
 def _add_defaults(kind: AvroType, value: Any) -> Any:
-    """Return the value with defaults for all fields of Penstock's schemas that it lacks, in nested records too."""
+    """Return the value with defaults for all fields of Penstock's schemas that it lacks, in nested records too.
+
+    Args:
+        kind: the Avro type of the value; a record is named.
+    """
     if not isinstance(value, (dict, list)):
         return value
     match kind, value:
@@ -106,6 +113,7 @@ def _add_defaults(kind: AvroType, value: Any) -> Any:
 
 
 def _add_record_defaults(name: str, record: dict[str, Any]) -> dict[str, Any]:
+    """Return the record with defaults for all fields of the schema `name` that it lacks, in nested records too."""
     fields = _fields(name)
     defaults = {field_name: copy(field.get("default")) for field_name, field in fields.items()}
     completed = {}
@@ -116,14 +124,17 @@ def _add_record_defaults(name: str, record: dict[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def _fields(name: str) -> Mapping[str, Any]:
+    """Return field name → field, for the fields of the record schema `name`."""
     return {field["name"]: field for field in RECORDS[name]}
 
 
 @functools.cache
 def _parse_schema(name: str) -> Any:
+    """Return fastavro's form of the schema `name`."""
     return fastavro.parse_schema(SCHEMAS[name])
 
 
 @functools.lru_cache(maxsize=8)
 def _parse_schema_text(schema: str) -> Any:
+    """Return fastavro's form of an Avro schema given as JSON."""
     return fastavro.parse_schema(json.loads(schema))

@@ -50,6 +50,9 @@ class ColumnDecoder:
 
     In all methods `at` holds the offset of a value in each record, and `ends` the end of each record; both ascend. Methods return
     the values and the offsets behind the values. They raise CorruptFile if a value extends past the end of its record.
+
+    Args:
+        allow_uneven: whether to decode lists of very different lengths; otherwise UnevenLists is raised for them.
     """
 
     def __init__(self, buffer: pa.Buffer, *, allow_uneven: bool) -> None:
@@ -61,7 +64,11 @@ class ColumnDecoder:
         self._words: Any = self._overlapping_runs(8)
 
     def decode_columns(self, layout: AvroLayout, at: Offsets, ends: Offsets, target: pa.Schema) -> list[Any]:
-        """Return the columns of `target` as arrays, from the records that begin at `at` and end at `ends`.
+        """Decode records; return the columns of `target` as Arrow arrays.
+
+        Args:
+            at: the offset at which each record begins.
+            ends: the offset at which each record ends.
 
         Raises:
             CorruptFile: a record is malformed or does not fit the layout.
@@ -82,7 +89,12 @@ class ColumnDecoder:
         return [arrays[name] for name in target.names]
 
     def decode_values(self, node: Node, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
-        """Return the values that begin at these offsets as an Arrow array, and the offsets behind them."""
+        """Decode the value at each offset of `at`; return (Arrow array of the values, offsets behind them).
+
+        Args:
+            node: the layout of the values.
+            ends: the end of each value's record.
+        """
         if not len(at):
             return pa.array([], node.arrow), at
         match node:
@@ -121,7 +133,12 @@ class ColumnDecoder:
         raise AssertionError(node)
 
     def skip(self, node: Node, at: Offsets, ends: Offsets) -> Offsets:
-        """Return the offsets behind the values that begin at these offsets. The values are checked as if decoded."""
+        """Return the offsets behind the values at offsets `at`, without decoding the values.
+
+        Args:
+            node: the layout of the values.
+            ends: the end of each value's record.
+        """
         if not len(at):
             return at
         size = constant_size(node)
@@ -155,21 +172,21 @@ class ColumnDecoder:
         raise AssertionError(node)
 
     def _overlapping_runs(self, size: int) -> npt.NDArray[Any]:
-        """Return a view of the buffer whose item i is the `size` bytes from offset i on. Indexing by offsets gathers values."""
+        """Return a view of the buffer whose item i is the `size` bytes from offset i on, to gather values by their offsets."""
         if not size:
             return np.empty(len(self._bytes) + 1, "V0")
         count = max(0, len(self._bytes) - size + 1)
         return np.ndarray((count,), f"V{size}", self._buffer, 0, (1,))
 
     def _skip_bytes(self, at: Offsets, size: int, ends: Offsets) -> Offsets:
-        """Return the offsets `size` bytes further. Raises CorruptFile if one passes the end of its record."""
+        """Return each offset plus `size`. Raises CorruptFile if one is past the end of its record."""
         stops = at + size
         if (stops > ends).any():
             raise CorruptFile("a value reaches past the end of its record")
         return stops
 
     def _read_varints(self, at: Offsets, ends: Offsets) -> tuple[npt.NDArray[np.uint64], Offsets]:
-        """Return the varints (seven bits per byte, low bits first) at these offsets, still zigzag, and the offsets behind them.
+        """Read the varint at each offset of `at`; return (numbers, still zigzag-encoded, offsets behind them).
 
         The eight bytes from each offset on are handled as one word. The last byte of a number is the lowest byte of the word
         whose high bit is not set. A cast to float64 finds the place of that bit: the exponent of a power of two is its bit.
@@ -201,7 +218,13 @@ class ColumnDecoder:
         at: Offsets,
         ends: Offsets,
     ) -> None:
-        """Set `numbers` and `sizes` where `is_long`: numbers of nine or ten bytes, which do not end within a word."""
+        """Set `numbers` and `sizes` where `is_long`: varints of nine or ten bytes, which do not end within eight bytes.
+
+        Args:
+            numbers: the decoded varints, still zigzag.
+            sizes: the number of bytes of each varint.
+            words: the first eight bytes of each varint.
+        """
         ninth_at = at[is_long] + 8
         if (ninth_at >= ends[is_long]).any():
             raise CorruptFile("a number reaches past the end of its record")
@@ -225,11 +248,15 @@ class ColumnDecoder:
         return np.asarray(self._words[clipped].view("<u8"), np.uint64) >> excess_bits
 
     def _read_longs(self, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
-        """Return the Avro longs at these offsets as signed numbers, and the offsets behind them."""
+        """Read the Avro long at each offset of `at`; return (signed numbers, offsets behind them)."""
         zigzag, stops = self._read_varints(at, ends)
         return (zigzag >> _ONE).view(np.int64) ^ -(zigzag & _ONE).view(np.int64), stops
 
     def _read_integers(self, node: IntegerNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
+        """Read the Avro int or long at each offset of `at`; return (numbers, offsets behind them).
+
+        Raises CorruptFile if an int has more than 32 bits.
+        """
         numbers, stops = self._read_longs(at, ends)
         if node.bits == 64:
             return numbers, stops
@@ -239,14 +266,17 @@ class ColumnDecoder:
         return ints, stops
 
     def _read_sized(self, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
-        """Read the length at each offset; return the offsets at which the bytes of the value begin and end."""
+        """Read the length field of the string or bytes at each offset of `at`.
+
+        Returns (offsets where the bytes of the values begin, offsets where they end).
+        """
         lengths, starts = self._read_longs(at, ends)
         if (lengths < 0).any() or (lengths > ends - starts).any():
             raise CorruptFile("a length reaches past the end of its record")
         return starts, starts + lengths
 
     def _gather_slices(self, starts: Offsets, stops: Offsets, kind: Any) -> Any:
-        """Return the slices of the buffer from `starts` to `stops` as an array of strings or binaries.
+        """Return the slices of the buffer from `starts` to `stops` as an Arrow array of the string or binary type `kind`.
 
         An Arrow array over the whole buffer has the slices and the gaps between them as its values. Taking every second value
         gathers the slices without a loop.
@@ -265,6 +295,7 @@ class ColumnDecoder:
             raise CorruptFile("a text is not UTF-8") from cause
 
     def _decode_fixed(self, node: FixedNode, at: Offsets, ends: Offsets) -> Any:
+        """Decode the value of fixed size at each offset of `at`; return an Arrow array."""
         self._skip_bytes(at, node.size, ends)
         if not node.size:
             return pa.array([b""] * len(at), node.arrow)
@@ -272,6 +303,7 @@ class ColumnDecoder:
         return pa.Array.from_buffers(node.arrow, len(at), [None, pa.py_buffer(values.view(np.uint8))], null_count=0)
 
     def _decode_booleans(self, at: Offsets, ends: Offsets) -> Any:
+        """Decode the boolean at each offset of `at`; return an Arrow array. Raises CorruptFile if a byte is neither 0 nor 1."""
         self._skip_bytes(at, 1, ends)
         values = self._bytes[at]
         if values.max() > 1:
@@ -279,13 +311,17 @@ class ColumnDecoder:
         return pa.array(values.astype(bool))
 
     def _read_symbol_numbers(self, node: EnumNode, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
+        """Read the enum at each offset of `at`; return (numbers of the symbols, offsets behind them).
+
+        Raises CorruptFile if the enum has no symbol of that number.
+        """
         numbers, stops = self._read_longs(at, ends)
         if numbers.min() < 0 or numbers.max() >= len(node.symbols):
             raise CorruptFile(f"an enum of {len(node.symbols)} symbols has a number outside of them")
         return numbers, stops
 
     def _decode_decimals(self, starts: Offsets, stops: Offsets, kind: Any) -> Any:
-        """Return the big-endian numbers from `starts` to `stops` as Arrow decimals: sixteen bytes, little-endian."""
+        """Decode big-endian numbers, each from an offset of `starts` to one of `stops`, as Arrow decimals of the type `kind`."""
         sizes = stops - starts
         has_bytes = sizes > 0
         negative = np.zeros(len(starts), bool)
@@ -305,9 +341,10 @@ class ColumnDecoder:
         return decimals
 
     def _read_branches(self, node: UnionNode, at: Offsets, ends: Offsets) -> tuple[npt.NDArray[np.bool_], Offsets]:
-        """Return a mask, true where the value is not null, and the offsets behind the branch numbers.
+        """Read the branch number of the union at each offset of `at`.
 
-        Branch numbers are zigzag-encoded, so doubled.
+        Returns (mask that is true where the union's value is not null, offsets behind the branch numbers). Branch numbers are
+        zigzag-encoded, so doubled.
         """
         self._skip_bytes(at, 1, ends)
         branch = self._bytes[at]
@@ -317,6 +354,7 @@ class ColumnDecoder:
         return present, at + 1
 
     def _decode_union(self, node: UnionNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
+        """Decode the union at each offset of `at`; return (Arrow array, offsets behind the unions). Null branches become null."""
         present, at = self._read_branches(node, at, ends)
         if present.all():
             return self.decode_values(node.value, at, ends)
@@ -325,6 +363,7 @@ class ColumnDecoder:
         return dense.take(pa.array(np.cumsum(present) - 1, mask=~present)), at
 
     def _decode_fields(self, node: RecordNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
+        """Decode the record at each offset of `at`; return (Arrow struct array, offsets behind the records)."""
         if not node.fields:
             return pa.array([{}] * len(at), node.arrow), at
         columns = []
@@ -334,15 +373,20 @@ class ColumnDecoder:
         return pa.StructArray.from_arrays(columns, fields=list(node.arrow)), at
 
     def _decode_map(self, node: MapNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
+        """Decode the map at each offset of `at`; return (Arrow map array, offsets behind the maps)."""
         items = self._find_items(_entry_node(node), at, ends)
         keys, value_starts = self.decode_values(SizedNode(pa.string()), items.starts, items.ends)
         values, _ = self.decode_values(node.value, value_starts, items.ends)
         return pa.MapArray.from_arrays(_list_offsets(items.counts), keys, values, type=node.arrow), items.stops
 
     def _find_items(self, item: Node, at: Offsets, ends: Offsets) -> _Items:
-        """Return the offsets of all items of the lists that begin at these offsets, without decoding the items.
+        """Find all items of the lists that begin at offsets `at`, without decoding the items.
 
         All lists are walked at the same time: each step finds the next item of every list that is not at its end.
+
+        Args:
+            item: the layout of an item.
+            ends: the end of each list's record.
         """
         at = at.copy()
         counts = np.zeros(len(at), np.int64)
@@ -380,9 +424,13 @@ class ColumnDecoder:
         list_parts: list[Offsets],
         start_parts: list[Offsets],
     ) -> None:
-        """Walk one run of items of each list in `lists`, and move `at` of these lists behind the run.
+        """Walk one run of items in each list of `lists`, and move `at` of these lists behind the run.
 
-        Appends the number of the list of each item to `list_parts`, and the item's offset to `start_parts`.
+        Args:
+            lists: numbers of lists, which are indexes into `at` and `ends`.
+            run_counts: the number of items in the run of each list.
+            list_parts: the number of the list of each item is appended here.
+            start_parts: the offset of each item is appended here.
         """
         size = constant_size(item)
         if size is not None:
@@ -421,11 +469,11 @@ class ColumnDecoder:
 
 @dataclass(frozen=True)
 class _Items:
-    """The items of many lists, list by list.
+    """The offsets of the items of many lists, list by list.
 
     Attributes:
         starts: the offset of each item.
-        ends: the end of the record of each item.
+        ends: the end of the record that each item is in.
         counts: the number of items of each list.
         stops: the offset behind each list.
     """
@@ -449,7 +497,7 @@ _PACKING = [
 
 
 def _pack_groups(groups: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Join eight groups of seven bits, one in each byte of a word, to one number of 56 bits, for all words."""
+    """Join the eight groups of seven bits in the bytes of each word to one number of 56 bits."""
     for low, high, shift in _PACKING:
         groups = (groups & low) | ((groups & high) >> shift)
     return groups
@@ -464,7 +512,7 @@ def _check_values(array: Any) -> None:
 
 
 def _entry_node(node: MapNode) -> RecordNode:
-    """Return the node of a map's entry: a record of key and value."""
+    """Return the layout of a map's entry: a record of key and value."""
     return RecordNode(None, ("key", "value"), (SizedNode(pa.string()), node.value))
 
 

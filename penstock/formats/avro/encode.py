@@ -41,7 +41,7 @@ _DECIMAL_BYTES = 16
 
 @dataclass(frozen=True)
 class ShortSegment:
-    """A few bytes per record. The bytes of record i are those in row i of the matrix `cells` where row i of `used` is True."""
+    """Part of each record's bytes, if these are few: record i has the bytes in row i of `cells` where row i of `used` is true."""
 
     cells: Bytes
     used: Mask
@@ -56,9 +56,10 @@ Segment = Any
 
 
 def encode_records(rows: pa.Table, layout: AvroLayout, *, with_length: bool) -> pa.Buffer:
-    """Return the bytes of all records, one after the other. `rows` has exactly the columns of the layout.
+    """Encode rows as Avro records; return their bytes, one record after the other.
 
     Args:
+        rows: a table with exactly the columns of the layout.
         with_length: whether to write the length of each record before the record, in four bytes.
 
     Raises:
@@ -79,7 +80,12 @@ def encode_records(rows: pa.Table, layout: AvroLayout, *, with_length: bool) -> 
 
 
 def encode_values(node: Node, array: Any, name: str) -> list[Segment]:
-    """Return the segments of a column, in their order within a record. `name` is the column's name for errors.
+    """Encode a column. Returns segments: arrays with some bytes for every record, in their order within a record.
+
+    Args:
+        node: the layout of the column's values.
+        array: the column.
+        name: the column's name, for errors.
 
     Raises:
         SchemaError: a value is null, or too large, where the schema does not allow it.
@@ -92,7 +98,10 @@ def encode_values(node: Node, array: Any, name: str) -> list[Segment]:
 
 
 def _encode_union(node: UnionNode, array: Any, name: str) -> list[Segment]:
-    """Return the segments of a union: the branch number, zigzag-encoded (so doubled), then the values that are not null."""
+    """Encode a nullable column. Returns its segments: the branch number, then the values that are not null.
+
+    The branch number is zigzag-encoded, so doubled.
+    """
     if node.null_at is None or not array.null_count:
         branch = np.full((len(array), 1), node.value_at * 2, np.uint8)
         return [_full_segment(branch), *encode_values(node.value, array, name)]
@@ -103,7 +112,12 @@ def _encode_union(node: UnionNode, array: Any, name: str) -> list[Segment]:
 
 
 def scatter_segment(segment: Segment, present: Mask) -> Segment:
-    """Spread a segment over more records: its values go in order to the records where `present` is true, others get no bytes."""
+    """Spread a segment with bytes for few records over more records.
+
+    Args:
+        segment: the bytes of the records where `present` is true, in their order.
+        present: a mask over all records. Records where it is false get no bytes.
+    """
     if isinstance(segment, ShortSegment):
         cells = np.zeros((len(present), segment.cells.shape[1]), np.uint8)
         used = np.zeros(cells.shape, bool)
@@ -116,7 +130,13 @@ def scatter_segment(segment: Segment, present: Mask) -> Segment:
 
 
 def _encode_non_null(node: Node, array: Any, name: str) -> list[Segment]:
-    """Return the segments of an array without nulls."""
+    """Encode a column without nulls. Returns segments: arrays with some bytes for every record, in their order in a record.
+
+    Args:
+        node: the layout of the column's values.
+        array: the column.
+        name: the column's name, for errors.
+    """
     match node:
         case SizedNode():
             return _encode_sized(array)
@@ -148,16 +168,19 @@ def _encode_non_null(node: Node, array: Any, name: str) -> list[Segment]:
 
 
 def _child_range(array: Any) -> tuple[int, int]:
-    """Return the number of the first child of a list or map array, and the count of children. A slice uses only some children."""
+    """Return (number of the first child, count of children) of a list or map array, which may be a slice of a longer one."""
     first = array.offsets[0].as_py()
     return first, array.offsets[-1].as_py() - first
 
 
 def _encode_lists(array: Any, items: Any) -> list[Segment]:
-    """Return the segments of lists: the item count, the items, and a zero that ends the list. An empty list is only the zero.
+    """Encode lists. Returns their segments: the item count, the items, and a zero that ends the list.
+
+    An empty list is only the zero.
 
     Args:
-        items: a binary array of the encoded items of all lists.
+        array: the list or map array.
+        items: a binary array with the encoded items of all lists.
     """
     offsets = array.offsets.to_numpy().astype(np.int64)
     counts = np.diff(offsets)
@@ -170,6 +193,7 @@ def _encode_lists(array: Any, items: Any) -> list[Segment]:
 
 
 def _encode_sized(array: Any) -> list[Segment]:
+    """Encode strings or bytes. Returns their segments: the lengths, then the array itself."""
     binary = array if array.type.equals(pa.binary()) else array.view(pa.binary())
     return [_encode_varints(_sizes(binary)), binary]
 
@@ -182,7 +206,7 @@ def _to_int64(array: Any) -> npt.NDArray[np.int64]:
 
 
 def _encode_varints(numbers: npt.NDArray[np.int64]) -> ShortSegment:
-    """Return numbers as Avro writes int and long: zigzag, seven bits per byte, low bits first."""
+    """Encode numbers as Avro writes int and long: zigzag, seven bits per byte, low bits first."""
     zigzag = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
     greatest = int(zigzag.max()) if len(zigzag) else 0
     width = max(1, -(-greatest.bit_length() // 7))  # rounded up
@@ -198,7 +222,7 @@ def _encode_varints(numbers: npt.NDArray[np.int64]) -> ShortSegment:
 
 
 def _byte_matrix(array: Any, size: int) -> Bytes:
-    """Return the bytes of an array whose values have `size` bytes each, one row per value."""
+    """Return the bytes of an array whose values have `size` bytes each, as a matrix with one row per value."""
     data = array.buffers()[1]
     if data is None or not size:
         return np.zeros((len(array), size), np.uint8)
@@ -206,11 +230,12 @@ def _byte_matrix(array: Any, size: int) -> Bytes:
 
 
 def _encode_decimals(little_endian: Bytes, size: int | None, name: str) -> list[Segment]:
-    """Return the segments of decimals as big-endian numbers.
+    """Encode decimals as big-endian numbers. Returns their segments.
 
     Args:
         little_endian: the decimals as Arrow stores them, sixteen bytes per row.
         size: the number of bytes of every decimal. None: each decimal has as few bytes as it needs, after its length.
+        name: the column's name, for errors.
     """
     big_endian = little_endian[:, ::-1]
     sign = np.where(big_endian[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
@@ -229,6 +254,7 @@ def _encode_decimals(little_endian: Bytes, size: int | None, name: str) -> list[
 
 
 def _symbol_numbers(array: Any, symbols: tuple[str, ...], name: str) -> npt.NDArray[np.int64]:
+    """Return the number of each value among the enum's symbols. Raises SchemaError if a value is not one of them."""
     numbers = pc.index_in(array, value_set=pa.array(symbols, array.type))
     if numbers.null_count:
         unknown = array.filter(pc.is_null(numbers))[0].as_py()
@@ -237,7 +263,7 @@ def _symbol_numbers(array: Any, symbols: tuple[str, ...], name: str) -> npt.NDAr
 
 
 def _full_segment(cells: Bytes) -> ShortSegment:
-    """Return a segment in which every record uses all bytes of its row."""
+    """Return a segment with the bytes of each row of the matrix `cells` for one record."""
     return ShortSegment(cells, np.ones(cells.shape, bool))
 
 
@@ -259,6 +285,7 @@ def fuse_segments(segments: list[Segment]) -> list[Segment]:
 
 
 def _merge_short(segments: list[ShortSegment]) -> ShortSegment:
+    """Return one short segment with the bytes of several, which follow one another in each record."""
     if len(segments) == 1:
         return segments[0]
     cells = np.hstack([segment.cells for segment in segments])
@@ -267,7 +294,7 @@ def _merge_short(segments: list[ShortSegment]) -> ShortSegment:
 
 
 def join_segments(segments: list[Segment], count: int) -> Any:
-    """Return a binary array with one value per record: the bytes of its segments, concatenated. `count` is the record count."""
+    """Concatenate the segments of each record. Returns a binary array with the bytes of each of the `count` records."""
     if not count or not segments:
         return _binary_array(np.zeros(count + 1, np.int64), pa.py_buffer(b""))
     arrays = [_to_binary_array(segment) if isinstance(segment, ShortSegment) else segment for segment in segments]
@@ -282,18 +309,19 @@ def join_segments(segments: list[Segment], count: int) -> Any:
 
 
 def _to_binary_array(segment: ShortSegment) -> Any:
+    """Return a short segment as a binary array."""
     data = segment.cells.ravel() if segment.used.all() else segment.cells[segment.used]
     return _binary_array(_offsets_of(segment.sizes()), pa.py_buffer(np.ascontiguousarray(data)))
 
 
 def _compact(array: Any) -> Any:
-    """Return a binary array with the same values, in a buffer that holds no other bytes."""
+    """Copy a binary array that may be a slice, so that its buffer holds no bytes but those of its values."""
     offsets = _offsets(array)
     return _binary_array(offsets - offsets[0], value_bytes(array))
 
 
 def value_bytes(array: Any) -> pa.Buffer:
-    """Return the bytes of all values of a binary array. If the array is a slice, bytes outside of the slice are left out."""
+    """Return the bytes of all values of a binary array. If the array is a slice, bytes outside the slice are left out."""
     data = array.buffers()[2]
     if data is None:
         return pa.py_buffer(b"")
@@ -311,17 +339,18 @@ def _sizes(segment: Segment) -> npt.NDArray[np.int64]:
 
 
 def _offsets(array: Any) -> npt.NDArray[np.int32]:
-    """Return the offsets of a binary array's values in its buffer, and the end of the last one."""
+    """Return the offset of each value of a binary array in its buffer, and the end of the last value."""
     return np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)
 
 
 def _offsets_of(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the offsets of values of these sizes that lie one after the other, and the end of the last value."""
+    """Return the offset of each value if values of these sizes lie one after the other, and the end of the last value."""
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return offsets
 
 
 def _binary_array(offsets: Any, data: pa.Buffer) -> Any:
+    """Return a binary array without nulls over `data`. `offsets` has the offset of each value, and the end of the last."""
     narrow = np.ascontiguousarray(offsets, np.int32)
     return pa.Array.from_buffers(pa.binary(), len(narrow) - 1, [None, pa.py_buffer(narrow), data], null_count=0)

@@ -19,14 +19,14 @@ from penstock.schema.avro import Avro, parse_avro
 
 @dataclass(frozen=True)
 class BooleanNode:
-    """A boolean: one byte, 0 or 1."""
+    """The layout of a boolean: one byte, 0 or 1."""
 
     arrow: Any
 
 
 @dataclass(frozen=True)
 class IntegerNode:
-    """An int (32 bits), a long (64 bits), or a date, time or timestamp: zigzag, seven bits per byte, low bits first."""
+    """The layout of an int (32 bits), long (64 bits), date, time or timestamp: zigzag, seven bits per byte, low bits first."""
 
     arrow: Any
     bits: int
@@ -34,7 +34,7 @@ class IntegerNode:
 
 @dataclass(frozen=True)
 class FixedNode:
-    """A float, double or fixed: always `size` bytes."""
+    """The layout of a float, double or fixed: always `size` bytes."""
 
     arrow: Any
     size: int
@@ -42,14 +42,14 @@ class FixedNode:
 
 @dataclass(frozen=True)
 class SizedNode:
-    """A string or bytes: the length, then that many bytes."""
+    """The layout of a string or bytes: the length, then that many bytes."""
 
     arrow: Any
 
 
 @dataclass(frozen=True)
 class DecimalNode:
-    """A decimal: the unscaled number, big-endian, in `size` bytes. If `size` is None, the length comes first, as in bytes."""
+    """The layout of a decimal: the unscaled number, big-endian, in `size` bytes. `size` None: preceded by its length."""
 
     arrow: Any
     size: int | None
@@ -57,7 +57,7 @@ class DecimalNode:
 
 @dataclass(frozen=True)
 class EnumNode:
-    """An enum: the number of the symbol in `symbols`, as an int."""
+    """The layout of an enum: the number of the symbol in `symbols`, as an int."""
 
     arrow: Any
     symbols: tuple[str, ...]
@@ -65,7 +65,7 @@ class EnumNode:
 
 @dataclass(frozen=True)
 class ArrayNode:
-    """An array: runs of items, each preceded by its count; a run of count 0 ends the array."""
+    """The layout of an array: runs of items, each preceded by its count; a run of count 0 ends the array."""
 
     arrow: Any
     item: Node
@@ -73,7 +73,7 @@ class ArrayNode:
 
 @dataclass(frozen=True)
 class MapNode:
-    """A map with string keys: encoded as an array of (key, value) records."""
+    """The layout of a map with string keys: that of an array of (key, value) records."""
 
     arrow: Any
     value: Node
@@ -81,7 +81,7 @@ class MapNode:
 
 @dataclass(frozen=True)
 class RecordNode:
-    """A record: its fields in order, with nothing between them."""
+    """The layout of a record: its fields in order, with nothing between them."""
 
     arrow: Any
     names: tuple[str, ...]
@@ -90,7 +90,10 @@ class RecordNode:
 
 @dataclass(frozen=True)
 class UnionNode:
-    """A union of one type and perhaps null: the number of the branch, then the value. `null_at` is None if there is no null."""
+    """The layout of a union of one type and perhaps null: the number of the branch, then the value.
+
+    `null_at` is the branch of null, None if the union has no null; `value_at` is the branch of the value.
+    """
 
     arrow: Any
     value: Node
@@ -106,7 +109,7 @@ _COMPLEX = ("record", "array", "map", "enum", "fixed")
 
 @dataclass(frozen=True)
 class AvroLayout:
-    """The layout of one record schema, with the schema in Arrow and as JSON text."""
+    """The byte layout of one record schema, with the schema in Arrow and as JSON."""
 
     record: RecordNode
     schema: pa.Schema
@@ -114,7 +117,7 @@ class AvroLayout:
 
 
 def compile_layout(avro: Avro) -> AvroLayout:
-    """Return the layout of a record's schema. Layouts are cached by the schema's text.
+    """Build the byte layout of a record's Avro schema. Layouts are cached by the schema's JSON.
 
     Raises:
         SchemaError: `avro` is not the Avro schema of a record, or has a type that a table cannot have.
@@ -125,6 +128,7 @@ def compile_layout(avro: Avro) -> AvroLayout:
 
 @functools.lru_cache(maxsize=256)
 def _compile_text(text: str) -> AvroLayout:
+    """Build the byte layout of a record's Avro schema given as JSON."""
     schema = avro_to_arrow(text)
     record = _Compiler().compile(parse_avro(text), "", pa.struct(list(schema)))
     assert isinstance(record, RecordNode)
@@ -132,7 +136,7 @@ def _compile_text(text: str) -> AvroLayout:
 
 
 def min_size(node: Node) -> int:
-    """Return the fewest bytes that a value can take. The decoder uses it to reject damaged item counts."""
+    """Return the fewest bytes that a value of this layout can take. The decoder uses it to reject damaged item counts."""
     match node:
         case FixedNode(size=size):
             return size
@@ -144,7 +148,7 @@ def min_size(node: Node) -> int:
 
 
 def constant_size(node: Node) -> int | None:
-    """Return the number of bytes of every value; None if values may differ in size."""
+    """Return the number of bytes that every value of this layout takes; None if values may differ in size."""
     match node:
         case BooleanNode():
             return 1
@@ -162,14 +166,19 @@ def constant_size(node: Node) -> int | None:
 
 
 class _Compiler:
-    """Compiles one schema that `avro_to_arrow` has accepted. Remembers named types, because the schema refers to them by name."""
+    """Converts one Avro schema to layout nodes. Remembers named types, to which the schema may refer again by name."""
 
     def __init__(self) -> None:
         #: Full name of a type → its definition, and the namespace that encloses the definition.
         self._named: dict[str, tuple[Any, str]] = {}
 
     def compile(self, avro: Any, namespace: str, arrow: Any) -> Node:
-        """Return the node of an Avro type whose values have this Arrow type."""
+        """Return the layout node of an Avro type whose values have the Arrow type `arrow`.
+
+        Args:
+            avro: the Avro type, as parsed JSON.
+            namespace: the namespace for names without one.
+        """
         if isinstance(avro, list):
             return self._union(avro, namespace, arrow)
         if isinstance(avro, str):
@@ -198,6 +207,7 @@ class _Compiler:
         return self._named_or_primitive(kind, namespace, arrow)
 
     def _record(self, avro: Mapping[str, Any], namespace: str, arrow: Any) -> RecordNode:
+        """Return the layout node of an Avro record whose values have the Arrow struct type `arrow`."""
         names = []
         fields = []
         for number, column in enumerate(avro["fields"]):
@@ -206,12 +216,14 @@ class _Compiler:
         return RecordNode(arrow, tuple(names), tuple(fields))
 
     def _union(self, branches: list[Any], namespace: str, arrow: Any) -> Node:
+        """Return the layout node of a union of one type and perhaps null, whose values have the Arrow type `arrow`."""
         nulls = [number for number, branch in enumerate(branches) if branch in ("null", {"type": "null"})]
         value_at = next(number for number in range(len(branches)) if number not in nulls)
         value = self.compile(branches[value_at], namespace, arrow)
         return UnionNode(arrow, value, nulls[0] if nulls else None, value_at)
 
     def _named_or_primitive(self, name: str, namespace: str, arrow: Any) -> Node:
+        """Return the layout node of a primitive type, or of a named type that was defined before, given by its name."""
         match name:
             case "boolean":
                 return BooleanNode(arrow)
@@ -228,7 +240,7 @@ class _Compiler:
         return self.compile(definition, outer_namespace, arrow)
 
     def _define(self, avro: Mapping[str, Any], namespace: str) -> str:
-        """Remember a named type; return the namespace for the names inside its definition."""
+        """Remember a named type for later uses of its name; return the namespace for the names inside its definition."""
         name = str(avro["name"])
         own_namespace = avro.get("namespace", namespace)
         full_name = name if "." in name or not own_namespace else f"{own_namespace}.{name}"

@@ -37,12 +37,17 @@ except ImportError:  # optional on Spark workers
 
 
 def can_read_rows(layout: AvroLayout) -> bool:
-    """Whether `decode_rows` can read the schema: fastavro is installed, and all names are ASCII, as fastavro requires."""
+    """Whether `decode_rows` can decode records of the layout: fastavro is installed, and all names are ASCII."""
     return _parse_layout(layout.text) is not None
 
 
 def decode_rows(buffer: pa.Buffer, starts: Any, ends: Any, layout: AvroLayout, target: pa.Schema) -> pa.Table:
-    """Return the records from `starts` to `ends`, byte offsets in `buffer`, with the columns of `target`.
+    """Decode records one by one with fastavro; return the columns of `target`.
+
+    Args:
+        starts: the byte offsets in `buffer` at which records begin.
+        ends: the byte offsets at which they end.
+        layout: the layout of the schema that the records were written with.
 
     Raises:
         CorruptFile: a record is malformed or does not fit the schema.
@@ -67,7 +72,7 @@ def decode_rows(buffer: pa.Buffer, starts: Any, ends: Any, layout: AvroLayout, t
 
 @functools.lru_cache(maxsize=256)
 def _parse_layout(text: str) -> Any:
-    """Return fastavro's form of the schema; None if fastavro is not installed or cannot read the schema."""
+    """Return fastavro's form of a schema given as JSON; None if fastavro is not installed or cannot read the schema."""
     record = compile_layout(text).record
     if fastavro is None or not _is_ascii(record):
         return None
@@ -75,7 +80,7 @@ def _parse_layout(text: str) -> Any:
 
 
 def _is_ascii(node: Node) -> bool:
-    """Whether all names of fields and symbols are ASCII."""
+    """Whether all names of fields and enum symbols in a layout are ASCII."""
     match node:
         case RecordNode(names=names, fields=fields):
             return all(name.isascii() for name in names) and all(_is_ascii(field) for field in fields)
@@ -87,9 +92,12 @@ def _is_ascii(node: Node) -> bool:
 
 
 def _to_avro(node: Node, numbers: Iterator[int]) -> Any:
-    """Return the Avro schema of a node for fastavro. Named types get the names n0, n1 and so on.
+    """Convert a layout back to an Avro schema for fastavro. Named types get the names n0, n1 and so on.
 
     Logical types other than decimal are left out, because Arrow converts dates, times and timestamps faster than fastavro.
+
+    Args:
+        numbers: a counter for the names.
     """
     match node:
         case BooleanNode():

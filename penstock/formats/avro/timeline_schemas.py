@@ -17,28 +17,32 @@ _STRING: AvroType = {"type": "string", "avro.java.string": "String"}
 
 
 def _array(items: AvroType) -> AvroType:
+    """Return the Avro type of an array with these items."""
     return {"type": "array", "items": items}
 
 
 def _map(values: AvroType) -> AvroType:
+    """Return the Avro type of a map with these values."""
     return {"type": "map", "values": values, "avro.java.string": "String"}
 
 
 def _required(name: str, kind: AvroType = _STRING, **default: Any) -> dict[str, Any]:
+    """Return an Avro field that must not be null. A keyword `default` sets its default; without it, it has none."""
     return {"name": name, "type": kind, **default}
 
 
 def _optional(name: str, kind: AvroType = _STRING) -> dict[str, Any]:
-    """Return a nullable field: null is the first branch and the default."""
+    """Return a nullable Avro field: null is the first branch of its union, and its default."""
     return {"name": name, "type": ["null", kind], "default": None}
 
 
 def _number(name: str, default: int) -> dict[str, Any]:
-    """Return a nullable int. Avro requires that the first branch is the type of the default."""
+    """Return a nullable Avro int field with a default. The first branch of its union must be the type of the default."""
     return {"name": name, "type": ["int", "null"], "default": default}
 
 
 def _list_or_empty(name: str, items: AvroType) -> dict[str, Any]:
+    """Return an Avro field for a list, with the empty list as default."""
     return {"name": name, "type": {"type": "array", "items": items, "default": []}, "default": []}
 
 
@@ -252,7 +256,11 @@ RECORDS: dict[str, list[dict[str, Any]]] = {
 
 
 def _build_schema(name: str, defined: set[str]) -> AvroType:
-    """Return the Avro schema of a record. A nested record is defined where it first occurs, then referred to by name."""
+    """Return the Avro schema of the record `name`. A nested record is defined where it first occurs, then referred to by name.
+
+    Args:
+        defined: the names of records that are defined already. Updated here.
+    """
     if name in defined:
         return f"{NAMESPACE}.{name}"
     # Nested records inherit the namespace of the outermost one.
@@ -263,7 +271,11 @@ def _build_schema(name: str, defined: set[str]) -> AvroType:
 
 
 def _inline_records(kind: AvroType, defined: set[str]) -> AvroType:
-    """Return a type with the names of records replaced by the schemas of these records, where they are used first."""
+    """Return an Avro type with the name of each record replaced by its schema, where the record occurs first.
+
+    Args:
+        defined: the names of records that are defined already. Updated here.
+    """
     if isinstance(kind, list):
         return [_inline_records(branch, defined) for branch in kind]
     if isinstance(kind, str):

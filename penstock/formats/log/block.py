@@ -22,7 +22,7 @@ LONG = struct.Struct(">q")
 
 
 class BlockType(int, Enum):
-    """The type of a block. The value is its number on disk."""
+    """The type of a log block. The value is its number on disk."""
 
     COMMAND = 0
     DELETE = 1
@@ -34,7 +34,7 @@ class BlockType(int, Enum):
 
 
 class HeaderKey(int, Enum):
-    """The key of an entry in a block's header or footer. The value is its number on disk."""
+    """The key of an entry in a log block's header or footer. The value is its number on disk."""
 
     INSTANT_TIME = 0
     TARGET_INSTANT_TIME = 1
@@ -52,7 +52,7 @@ _DATA = (BlockType.AVRO_DATA, BlockType.HFILE_DATA, BlockType.PARQUET_DATA, Bloc
 
 @dataclass(frozen=True)
 class LogBlock:
-    """A block of a log file, without its content.
+    """The description of a block in a log file: its place, header and footer, without its content.
 
     Attributes:
         offset: the offset of the block's magic in the file.
@@ -74,22 +74,22 @@ class LogBlock:
 
     @property
     def is_data(self) -> bool:
-        """Whether the block holds rows."""
+        """Whether the block holds rows: of the table or, in a CDC block, of its changes."""
         return self.type in _DATA
 
     @property
     def instant(self) -> str:
-        """The time of the instant that wrote the block; for a rollback block, of the rollback."""
+        """The time of the instant that wrote the block; for a rollback block, the time of the rollback."""
         return self._header(HeaderKey.INSTANT_TIME)
 
     @property
     def target_instant(self) -> str:
-        """For a rollback block: the time of the instant that it rolls back. All earlier blocks of that instant are cancelled."""
+        """For a rollback block: the time of the instant that it rolls back. Earlier blocks of that instant are cancelled."""
         return self._header(HeaderKey.TARGET_INSTANT_TIME)
 
     @property
     def schema(self) -> str:
-        """The Avro schema of the block's records, with meta columns."""
+        """The Avro schema of the block's records, as JSON, with meta columns. Raises CorruptFile if the header has none."""
         return self._header(HeaderKey.SCHEMA)
 
     @property
@@ -99,7 +99,11 @@ class LogBlock:
 
     @property
     def positions(self) -> Positions | None:
-        """The row numbers of the block's records in the base file, ascending; None if the header has none. Raises CorruptFile."""
+        """The positions in the base file of the rows that the block changes or deletes, ascending; None if the header has none.
+
+        Raises:
+            CorruptFile: the positions in the header cannot be decoded.
+        """
         text = self.header.get(HeaderKey.RECORD_POSITIONS)
         try:
             return None if text is None else decode_positions(text)
@@ -108,15 +112,16 @@ class LogBlock:
 
     @property
     def is_rollback(self) -> bool:
-        """Whether this is a rollback block. It cancels the earlier blocks of `target_instant`."""
+        """Whether this is a rollback block, which cancels the earlier blocks of `target_instant`."""
         return self.type is BlockType.COMMAND and self.header.get(HeaderKey.COMMAND_BLOCK_TYPE) == ROLLBACK
 
     @property
     def place(self) -> str:
-        """The file name and offset of the block, for messages."""
+        """The file name and offset of the block, for error messages."""
         return f"log file {self.file_name or '(unnamed)'}, block at byte {self.offset}"
 
     def _header(self, key: HeaderKey) -> str:
+        """Return the value of a header entry. Raises CorruptFile if the header does not have it."""
         if key not in self.header:
             raise CorruptFile(f"{self.place}: a {self.type.name} block without {key.name}")
         return self.header[key]

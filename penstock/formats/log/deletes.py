@@ -36,7 +36,7 @@ CONTENT_VERSION = 3
 
 
 class Branch(int, Enum):
-    """The branch of the union `orderingVal`: the type of an ordering value. Branch 0 is null."""
+    """The type of an ordering value in a delete block: its branch of the union `orderingVal`. Branch 0 is null."""
 
     BOOLEAN = 1
     INT = 2
@@ -98,10 +98,10 @@ class Deletes:
         return len(self.keys)
 
     def ordering(self, kind: Any) -> Any:
-        """Return the ordering values as a column of the Arrow type `kind`, the type of the table's ordering field.
+        """Return the ordering value of each entry as a column of the Arrow type `kind`, the type of the table's ordering column.
 
-        Null where the delete applies whatever the row's ordering value is: the delete has no ordering value, or one of a type
-        that Hudi does not compare with `kind`.
+        Null where the delete applies whatever the row's ordering value is: the entry has no ordering value, or one of a type that
+        Hudi does not compare with `kind`.
 
         Raises:
             CorruptFile: a decimal has more digits than the column.
@@ -114,14 +114,17 @@ class Deletes:
 
 
 def build_deletes(keys: Any, partitions: Any, ordering: Any = None) -> Deletes:
-    """Return the entries of a delete block to write.
+    """Build the entries of a delete block from columns of equal length.
 
     Args:
-        ordering: the ordering value of each delete. If it is None, or null for a delete, the delete applies whatever the row's
+        keys: the deleted record keys.
+        partitions: the partition path of each key.
+        ordering: the ordering value of each delete. If it is None, or null for an entry, the delete applies whatever the row's
             ordering value is.
 
     Raises:
-        SchemaError: the columns differ in length, a key is null, or the ordering field has a type that a delete cannot hold.
+        SchemaError: the columns differ in length, a key or partition path is null, or a delete block cannot hold ordering values
+            of this type.
     """
     keys = _to_string_array(keys)
     partitions = _to_string_array(partitions)
@@ -145,7 +148,7 @@ def build_deletes(keys: Any, partitions: Any, ordering: Any = None) -> Deletes:
 
 
 def encode_deletes(deletes: Deletes) -> bytes:
-    """Return the content of a delete block."""
+    """Encode the entries of a delete block as the block's content."""
     count = len(deletes)
     segments = encode_values(_TEXT, deletes.keys, "record key")
     segments += encode_values(_TEXT, deletes.partitions, "partition path")
@@ -164,10 +167,10 @@ def encode_deletes(deletes: Deletes) -> bytes:
 
 
 def decode_deletes(content: Any) -> Deletes:
-    """Return the deletes in the content of a delete block.
+    """Decode the content of a delete block.
 
     Raises:
-        CorruptFile: the bytes are not a list of deletes.
+        CorruptFile: the bytes are not a list of delete entries.
         Unsupported: the content was serialised by Java, as before Hudi 0.13.
     """
     buffer = pa.py_buffer(content)
@@ -189,10 +192,13 @@ def decode_deletes(content: Any) -> Deletes:
 
 
 def _decode_equal_sizes(data: pa.Buffer) -> Deletes | None:
-    """Return the deletes if all have the same number of bytes, as is common with keys of one form; otherwise None.
+    """Decode delete entries that all have the same number of bytes, as is common with keys of one form; otherwise return None.
 
-    Saves the slow loop of `_find_deletes`. A wrong guess is detected: decoding fails if a delete does not end where the next one
+    Saves the slow loop of `_find_deletes`. A wrong guess is detected: decoding fails if an entry does not end where the next one
     begins.
+
+    Args:
+        data: the content of the delete block behind its version and size.
     """
     if not data.size:
         return None
@@ -209,7 +215,7 @@ def _decode_equal_sizes(data: pa.Buffer) -> Deletes | None:
 
 
 def _decode_between(data: pa.Buffer, starts: Offsets, ends: Offsets) -> Deletes:
-    """Return the deletes that begin at `starts`. Raise CorruptFile if a delete does not end exactly at its offset in `ends`."""
+    """Decode the delete entries that begin at `starts`. Raises CorruptFile if one does not end exactly where `ends` says."""
     decoder = ColumnDecoder(data, allow_uneven=True)
     keys, at = decoder.decode_values(_TEXT, starts, ends)
     partitions, at = decoder.decode_values(_TEXT, at, ends)
@@ -231,13 +237,14 @@ def _decode_between(data: pa.Buffer, starts: Offsets, ends: Offsets) -> Deletes:
 
 
 def _branch_of(zigzag: int) -> Branch:
+    """Return the branch for its zigzag-encoded number, which is doubled. Raises CorruptFile if there is no such branch."""
     if zigzag % 2 or zigzag // 2 > max(Branch):
         raise CorruptFile(f"a delete has an ordering value of type {zigzag / 2:g}, which there is not")
     return Branch(zigzag // 2)
 
 
 def _find_deletes(data: pa.Buffer) -> tuple[Offsets, Offsets]:
-    """Return the offsets at which the deletes of a list begin and end."""
+    """Return (offsets where delete entries begin, offsets where they end) in the content behind its version and size."""
     view = data.to_pybytes()
     starts = []
     ends = []
@@ -262,7 +269,7 @@ def _find_deletes(data: pa.Buffer) -> tuple[Offsets, Offsets]:
 
 
 def _read_count(data: pa.Buffer) -> tuple[int, int]:
-    """Return the number of deletes in the list's first run, and the offset of the first delete."""
+    """Return (number of delete entries in the list's first run, offset of the first entry)."""
     try:
         return _read_long(memoryview(data).cast("B"), 0)
     except IndexError:
@@ -270,9 +277,9 @@ def _read_count(data: pa.Buffer) -> tuple[int, int]:
 
 
 def _skip_delete(view: bytes, at: int) -> int:
-    """Return the offset behind the delete that begins at `at`. Damage inside the delete is only found when it is decoded.
+    """Return the offset behind the delete entry at offset `at`. Damage inside the entry is only found when it is decoded.
 
-    Tries the form of nearly all deletes first: two strings of less than 64 bytes, and an int or a long.
+    Tries the form of nearly all entries first: two strings of less than 64 bytes, and an int or a long.
     """
     if view[at] == 2 and view[at + 1] < 0x80:
         path_at = at + 2 + (view[at + 1] >> 1)
@@ -287,6 +294,7 @@ def _skip_delete(view: bytes, at: int) -> int:
 
 
 def _skip_any_delete(view: bytes, at: int) -> int:
+    """Return the offset behind the delete entry at offset `at`, whatever the form of the entry."""
     for _ in range(2):  # the key and the partition path
         zigzag = view[at]
         at += 1
@@ -308,7 +316,7 @@ def _skip_any_delete(view: bytes, at: int) -> int:
 
 
 def _read_long(view: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Return the Avro long at offset `at`, and the offset behind it."""
+    """Return (Avro long at offset `at`, offset behind it)."""
     zigzag = 0
     shift = 0
     while True:
@@ -323,7 +331,7 @@ def _read_long(view: bytes | memoryview, at: int) -> tuple[int, int]:
 
 
 def _encode_count(count: int) -> bytes:
-    """Return a number that is not negative as an Avro long."""
+    """Encode a number that is not negative as an Avro long."""
     rest = count << 1
     encoded = bytearray()
     while rest >= 0x80:
@@ -334,12 +342,13 @@ def _encode_count(count: int) -> bytes:
 
 
 def _to_string_array(column: Any) -> Any:
+    """Return a column as one array of strings."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     return array if array.type.equals(pa.string()) else array.cast(pa.string())
 
 
 def _choose_branch(ordering: Any) -> tuple[Branch, Any]:
-    """Return the branch for a column of ordering values, and the column cast to the type of that branch.
+    """Return (branch for a column of ordering values, the column cast to the type of that branch).
 
     A timestamp is written as a long, a time in milliseconds as an int. Hudi compares two ordering values only if they have the
     same Java class, and for these types the ordering value of a row is a Long or an Integer.
@@ -362,7 +371,7 @@ def _choose_branch(ordering: Any) -> tuple[Branch, Any]:
 
 
 def _comparable_branches(kind: Any) -> tuple[Branch, ...]:
-    """Return the branches whose values Hudi compares with an ordering field of this Arrow type."""
+    """Return the branches whose values Hudi compares with an ordering column of the Arrow type `kind`."""
     if pa.types.is_decimal(kind):
         return (Branch.DECIMAL,)
     if pa.types.is_timestamp(kind):
@@ -377,7 +386,7 @@ def _comparable_branches(kind: Any) -> tuple[Branch, ...]:
 
 
 def _cast_ordering(values: Any, branch: Branch, kind: Any) -> Any:
-    """Return ordering values of a branch as a column of the type `kind`, with null for the int 0 (no ordering value)."""
+    """Return ordering values of a branch as a column of the Arrow type `kind`. The int 0, no ordering value, becomes null."""
     if branch is ALWAYS:
         values = pc.if_else(pc.equal(values, 0), pa.scalar(None, pa.int32()), values)
     if values.type.equals(kind):

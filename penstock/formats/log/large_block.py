@@ -33,14 +33,14 @@ _SAMPLE_ROWS = 256
 
 @dataclass(frozen=True)
 class Content:
-    """The place of a block's content in an open file."""
+    """The place of a block's content in an open file. `offset` is a position in the file."""
 
     file: Any
     offset: int
     size: int
 
     def read(self, at: int, size: int) -> pa.Buffer:
-        """Return `size` bytes of the content from offset `at` on. Raise CorruptFile if the file was truncated since its scan."""
+        """Return `size` bytes of the content from its offset `at` on. Raises CorruptFile if the file ends before."""
         self.file.seek(self.offset + at)
         buffer = self.file.read_buffer(size)
         if buffer.size != size:
@@ -52,7 +52,7 @@ def read_avro_parts(content: Content, schema: str, wanted: Sequence[str], part_b
     """Yield the records of an Avro block in tables of about `part_bytes` bytes. A larger record is a table of its own.
 
     Args:
-        schema: the Avro schema of the block.
+        schema: the Avro schema of the block, as JSON.
         wanted: the columns to decode. Other columns are skipped.
 
     Raises:
@@ -76,7 +76,12 @@ def read_avro_parts(content: Content, schema: str, wanted: Sequence[str], part_b
 
 
 def _find_whole_records(window: pa.Buffer, most: int) -> tuple[Offsets, Offsets]:
-    """Return the offsets at which the whole records of a window begin and end: at most `most`, and none that is cut off."""
+    """Return (offsets where records begin, offsets where they end) for the records that lie completely in a window of bytes.
+
+    Args:
+        window: bytes of a block's content, from the length field of a record on.
+        most: the most records to return.
+    """
     view = memoryview(window)
     size = window.size
     unpack_length = _LENGTH.unpack_from
@@ -95,10 +100,12 @@ def _find_whole_records(window: pa.Buffer, most: int) -> tuple[Offsets, Offsets]
 
 
 def _first_record_size(window: pa.Buffer, room: int, number: int, count: int) -> int:
-    """Return the size of the window's first record, including its length field. `number` and `count` are for the error.
+    """Return the size in bytes of the record that a window begins with, including its length field.
 
     Args:
-        room: the bytes of the content from the beginning of the window on.
+        room: the bytes of the content from the beginning of the window on. Raises CorruptFile if the record is larger.
+        number: the number of the record in its block, for the error.
+        count: the number of records of the block, for the error.
     """
     length = _LENGTH.unpack_from(window)[0] if window.size >= _LENGTH.size else -1
     if not 0 <= length <= room - _LENGTH.size:
@@ -110,7 +117,7 @@ def read_parquet_parts(content: Content, schema: str, wanted: Sequence[str], par
     """Yield the rows of a Parquet block in tables of about `part_bytes` bytes.
 
     Args:
-        schema: the Avro schema of the block.
+        schema: the Avro schema of the block, as JSON.
         wanted: the columns to read.
 
     Raises:

@@ -30,7 +30,7 @@ _FEWEST_FOR_OFFSETS = 4
 
 
 def encode_positions(positions: Positions) -> str:
-    """Return row numbers, in any order, as text for the header of a log block."""
+    """Encode row positions, in any order, as the Base64 string for the header of a log block."""
     numbers = np.unique(positions)
     uppers, starts = np.unique(numbers >> 32, return_index=True)
     parts = [struct.pack("<q", len(uppers))]
@@ -41,10 +41,10 @@ def encode_positions(positions: Positions) -> str:
 
 
 def decode_positions(text: str) -> Positions:
-    """Return the row numbers in the text of a log block's header, ascending.
+    """Decode the Base64 string in a log block's header; return the row positions, ascending.
 
     Raises:
-        CorruptFile: the text is not a 64-bit Roaring bitmap in Base64.
+        CorruptFile: the string is not a 64-bit Roaring bitmap in Base64.
     """
     try:
         data = base64.b64decode(text, validate=True)
@@ -65,7 +65,7 @@ def decode_positions(text: str) -> Positions:
 
 
 def _encode_bitmap(numbers: Positions) -> bytes:
-    """Return a 32-bit bitmap of ascending numbers below 2**32, in portable form without runs."""
+    """Encode ascending numbers below 2**32 as a 32-bit Roaring bitmap, in portable form without runs."""
     keys, starts, counts = np.unique(numbers >> 16, return_index=True, return_counts=True)
     containers = [_encode_container(part) for part in np.split((numbers & 0xFFFF).astype("<u2"), starts[1:])]
     head = struct.pack("<II", _COOKIE_WITHOUT_RUNS, len(keys))
@@ -76,6 +76,7 @@ def _encode_bitmap(numbers: Positions) -> bytes:
 
 
 def _encode_container(numbers: npt.NDArray[np.uint16]) -> bytes:
+    """Encode ascending 16-bit numbers as a container: an array if they are few, otherwise a set of bits."""
     if len(numbers) <= _MOST_IN_ARRAY:
         return numbers.tobytes()
     bits = np.zeros(8 * _BITSET_BYTES, np.uint8)
@@ -84,7 +85,7 @@ def _encode_container(numbers: npt.NDArray[np.uint16]) -> bytes:
 
 
 def _decode_bitmap(data: bytes, at: int) -> tuple[Positions, int]:
-    """Return the numbers in the 32-bit bitmap at offset `at`, and the offset behind the bitmap."""
+    """Return (numbers in the 32-bit bitmap at offset `at`, offset behind the bitmap). Raises ValueError if it is malformed."""
     (cookie,) = struct.unpack_from("<I", data, at)
     at += 4
     if cookie & 0xFFFF == _COOKIE_WITH_RUNS:
@@ -114,7 +115,12 @@ def _decode_bitmap(data: bytes, at: int) -> tuple[Positions, int]:
 
 
 def _decode_container(data: bytes, at: int, count: int, is_run: bool) -> tuple[Positions, int]:
-    """Return the `count` numbers in the container at offset `at`, and the offset behind the container."""
+    """Return (numbers in the container at offset `at`, offset behind the container).
+
+    Args:
+        count: how many numbers the container has.
+        is_run: whether the container is a list of runs; otherwise `count` decides between array and set of bits.
+    """
     if is_run:
         (run_count,) = struct.unpack_from("<H", data, at)
         runs = np.frombuffer(data, "<u2", 2 * run_count, at + 2).reshape(-1, 2).astype(np.int64)

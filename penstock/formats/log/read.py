@@ -29,15 +29,18 @@ _HFILE_KEY = "key"
 
 
 def open_log(log: Any) -> Any:
-    """Return `log` as an open file: unchanged if it is one, otherwise a reader over its bytes."""
+    """Return an open file for a log: `log` itself if it is an open file, otherwise a reader over the bytes `log`."""
     return log if isinstance(log, pa.NativeFile) else pa.BufferReader(log)
 
 
 def read_content(log: Any, block: LogBlock) -> pa.Buffer:
-    """Return the content of a block.
+    """Read the content of a block, as bytes.
+
+    Args:
+        log: an open log file, or its bytes.
 
     Raises:
-        CorruptFile: the file was truncated since its scan.
+        CorruptFile: the file ends inside the content.
     """
     file = open_log(log)
     file.seek(block.content_offset)
@@ -48,11 +51,12 @@ def read_content(log: Any, block: LogBlock) -> pa.Buffer:
 
 
 def read_rows(log: Any, block: LogBlock, *, columns: Sequence[str] | None = None, read_schema: Avro | None = None) -> pa.Table:
-    """Return the rows of an Avro, Parquet, HFile or change-data block.
+    """Read all rows of an Avro, Parquet, HFile or CDC block.
 
     Args:
-        columns: the columns to read; None for all. Other columns are skipped.
-        read_schema: the schema to return the rows in; None for the schema of the block.
+        log: an open log file, or its bytes.
+        columns: the columns to read; None: all. Other columns are skipped.
+        read_schema: the Avro schema to return the rows in; None: the schema of the block.
 
     Raises:
         CorruptFile: the content is malformed.
@@ -74,12 +78,15 @@ def read_row_parts(
     """Yield the rows of an Avro, Parquet or HFile block in parts. A large Avro or Parquet block is never in memory as a whole.
 
     Args:
-        read_schema: the schema to return the rows in.
-        columns: the columns to read; None for all of `read_schema`.
+        log: an open log file, or its bytes.
+        read_schema: the Avro schema to return the rows in.
+        columns: the columns to read; None: all of `read_schema`.
         part_bytes: the approximate size of a part of a large block.
 
     Raises:
-        CorruptFile, SchemaError, Unsupported: as `read_rows`.
+        CorruptFile: the content is malformed.
+        SchemaError: a stored column cannot be cast to the type of `read_schema`.
+        Unsupported: the block holds no rows of the table.
     """
     if block.type not in _TABLE_ROWS:
         raise Unsupported(f"{block.place}: a {block.type.name} block holds no rows of a table")
@@ -98,7 +105,10 @@ def read_row_parts(
 
 
 def read_cells(log: Any, block: LogBlock) -> Cells:
-    """Return the keys and values of an HFile block. Each value is an Avro record of the block's schema.
+    """Read the keys and values of an HFile block. Each value is an Avro record of the block's schema.
+
+    Args:
+        log: an open log file, or its bytes.
 
     Raises:
         CorruptFile: the content is malformed.
@@ -112,7 +122,10 @@ def read_cells(log: Any, block: LogBlock) -> Cells:
 
 
 def read_deletes(log: Any, block: LogBlock) -> Deletes:
-    """Return the deletes of a delete block.
+    """Read the deleted keys of a delete block, with their ordering values.
+
+    Args:
+        log: an open log file, or its bytes.
 
     Raises:
         CorruptFile: the content is malformed.
@@ -127,7 +140,7 @@ def read_deletes(log: Any, block: LogBlock) -> Deletes:
 
 @contextmanager
 def _place_in_errors(block: LogBlock) -> Iterator[None]:
-    """Add the file name and offset of the block to each CorruptFile and SchemaError raised in the `with` block."""
+    """Add the file name and offset of the block to each CorruptFile and SchemaError raised inside the `with` block."""
     try:
         yield
     except (CorruptFile, SchemaError) as cause:
@@ -135,7 +148,7 @@ def _place_in_errors(block: LogBlock) -> Iterator[None]:
 
 
 def _read_avro(content: pa.Buffer, schema: str, wanted: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield the rows of an Avro block."""
+    """Yield the rows of an Avro block in parts. `schema` is the block's Avro schema, `wanted` the columns to decode."""
     starts, ends = find_records(content)
     for first in range(0, len(starts), RECORDS_PER_PART):
         part = slice(first, first + RECORDS_PER_PART)
@@ -143,7 +156,12 @@ def _read_avro(content: pa.Buffer, schema: str, wanted: Sequence[str]) -> Iterat
 
 
 def _read_parquet(content: pa.Buffer, schema: str, wanted: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield the rows of a Parquet block, by row group."""
+    """Yield the rows of a Parquet block, one table per row group.
+
+    Args:
+        schema: the Avro schema of the block, as JSON.
+        wanted: the columns to read.
+    """
     arrow_schema = avro_to_arrow(schema)
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
@@ -156,7 +174,7 @@ def _read_parquet(content: pa.Buffer, schema: str, wanted: Sequence[str]) -> Ite
 
 
 def _read_hfile(content: pa.Buffer, schema: str, wanted: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield the rows of an HFile block."""
+    """Yield the rows of an HFile block in parts. `schema` is the block's Avro schema, `wanted` the columns to decode."""
     cells = read_hfile(content)
     keys = cells.keys() if _HFILE_KEY in wanted else []
     for first in range(0, len(cells.value_starts), RECORDS_PER_PART):
@@ -166,7 +184,11 @@ def _read_hfile(content: pa.Buffer, schema: str, wanted: Sequence[str]) -> Itera
 
 
 def _fill_hfile_keys(rows: pa.Table, keys: Sequence[bytes]) -> pa.Table:
-    """Return the rows with the key of the row's HFile cell in the column `key` wherever that column is empty."""
+    """Return the rows with the column `key` filled from the keys of their HFile cells, where it is an empty string.
+
+    Args:
+        keys: the key of each row's HFile cell.
+    """
     number = rows.column_names.index(_HFILE_KEY)
     field = rows.schema.field(_HFILE_KEY)
     if not pa.types.is_string(field.type):
@@ -189,6 +211,14 @@ _LARGE_BLOCK_READERS = {BlockType.AVRO_DATA: read_avro_parts, BlockType.PARQUET_
 def _read_all_parts(
     read_parts: _Reader, content: pa.Buffer, schema: str, columns: Sequence[str] | None, read_schema: Avro | None
 ) -> pa.Table:
+    """Return all rows of a block's content as one table.
+
+    Args:
+        read_parts: the function that yields the rows of the content.
+        schema: the Avro schema of the block, as JSON.
+        columns: the columns to read; None: all.
+        read_schema: the Avro schema to return the rows in; None: the schema of the block.
+    """
     arrow_schema = avro_to_arrow(schema)
     if columns is not None:
         wanted = columns

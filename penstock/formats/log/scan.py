@@ -27,6 +27,10 @@ _WRITTEN_TYPES = frozenset(kind.value for kind in BlockType) - {BlockType.CORRUP
 def scan_blocks(log: Any, *, file_name: str = "") -> Iterator[LogBlock]:
     """Yield the blocks of a log file in order, without their contents.
 
+    Args:
+        log: an open log file, or its bytes.
+        file_name: the file's name, for error messages.
+
     Raises:
         CorruptFile: the file does not begin with a block, or a block is whole but malformed.
         Unsupported: a block has an unknown log format version, type or command.
@@ -44,11 +48,15 @@ def scan_blocks(log: Any, *, file_name: str = "") -> Iterator[LogBlock]:
 
 
 def scan_blocks_backwards(log: Any, *, file_name: str = "") -> Iterator[LogBlock]:
-    """Yield the blocks of a log file, the last one first. Each block is found by the size at its end.
+    """Yield the blocks of a log file, the last one first, without their contents. Each block is found by the size at its end.
+
+    Args:
+        log: an open log file, or its bytes.
+        file_name: the file's name, for error messages.
 
     Raises:
-        CorruptFile: as `scan_blocks`; also if a block is not whole, because only a forward scan can find the next block.
-        Unsupported: as `scan_blocks`.
+        CorruptFile: a block is malformed or not whole: only a forward scan can find the next block then.
+        Unsupported: a block has an unknown log format version, type or command.
     """
     file = open_log(log)
     end = file.size()
@@ -66,7 +74,11 @@ def scan_blocks_backwards(log: Any, *, file_name: str = "") -> Iterator[LogBlock
 
 
 def _block_at(file: Any, at: int, end: int, file_name: str) -> LogBlock:
-    """Return the block at offset `at`. A block that is not whole has type CORRUPT and extends to the next magic, or to `end`."""
+    """Return the block at offset `at`. A block that is not whole has type CORRUPT and extends to the next magic, or to `end`.
+
+    Args:
+        end: the end of the file.
+    """
     size = _whole_size(file, at, end)
     if size is None:
         next_at = _find_magic(file, min(at + len(MAGIC), end), end)
@@ -76,7 +88,7 @@ def _block_at(file: Any, at: int, end: int, file_name: str) -> LogBlock:
 
 
 def _read_torn_header(file: Any, at: int, end: int) -> dict[int, str]:
-    """Return the header of a block that is not whole; an empty map if the header cannot be read."""
+    """Return the header of the torn block from `at` to `end`; an empty map if the header cannot be read."""
     header_at = at + FRONT.size + INT_PAIR.size
     if header_at + INT.size > end:
         return {}
@@ -111,7 +123,7 @@ def _whole_size(file: Any, at: int, end: int) -> int | None:
 
 
 def _find_magic(file: Any, at: int, end: int) -> int:
-    """Return the offset of the next magic, or the end of the file if there is none."""
+    """Return the offset of the next magic from `at` on; `end`, the end of the file, if there is none."""
     while at < end:
         window = _read(file, at, min(_SEARCH_WINDOW, end - at))
         found_at = window.find(MAGIC)
@@ -124,7 +136,7 @@ def _find_magic(file: Any, at: int, end: int) -> int:
 
 
 def _read_block(file: Any, at: int, size: int, file_name: str) -> LogBlock:
-    """Return the whole block at offset `at`.
+    """Return the block at offset `at`, which is whole and has `size` bytes, without its content.
 
     Raises:
         CorruptFile: the header, footer or content does not fit into the block.
@@ -154,9 +166,12 @@ def _read_block(file: Any, at: int, size: int, file_name: str) -> LogBlock:
 
 
 def _read_map(file: Any, at: int, end: int, place: str) -> tuple[dict[int, str], int]:
-    """Return the header or footer map at offset `at`, and the offset behind the map. No entry may extend past `end`.
+    """Return (header or footer map at offset `at`, offset behind the map). Raises CorruptFile if an entry extends past `end`.
 
     The map is read in windows, because its size is not known beforehand, and a schema in a header may be large.
+
+    Args:
+        place: the file name and offset of the block, for error messages.
     """
     window_at = at
     window = _read(file, at, min(_HEADER_WINDOW, end - at))

@@ -24,15 +24,17 @@ _MOST_SIZE = 2**31 - 1
 def encode_avro_block(
     rows: pa.Table, *, instant: str, schema: Avro, positions: Positions | None = None, compacted_instants: Sequence[str] = ()
 ) -> bytes:
-    """Return a log block that holds rows as Avro records. Both `schema` and `rows` include the meta columns.
+    """Encode rows as the bytes of an Avro data block.
 
     Args:
+        rows: the rows with meta columns.
         instant: the time of the instant that writes the block.
-        positions: the row number of each row's key in the base file; None if the row number of any key is unknown.
+        schema: the Avro schema of the rows, with meta columns.
+        positions: the position in the base file of each row's key; None: the position of some key is unknown.
         compacted_instants: for a block of a log compaction, the times of the instants whose blocks this block replaces.
 
     Raises:
-        SchemaError: the rows do not fit the schema.
+        SchemaError: the rows do not fit the schema, or the block is larger than Hudi can read.
     """
     return encode_block(
         BlockType.AVRO_DATA, _data_header(instant, schema, positions, compacted_instants), encode_avro_content(rows, schema)
@@ -48,10 +50,13 @@ def encode_parquet_block(
     positions: Positions | None = None,
     compacted_instants: Sequence[str] = (),
 ) -> bytes:
-    """Return a log block that holds rows as a Parquet file. Arguments other than `codec` are as for `encode_avro_block`.
+    """Encode rows as the bytes of a Parquet data block.
+
+    Args:
+        codec: the compression codec, by Hudi's name. The other arguments are those of `encode_avro_block`.
 
     Raises:
-        SchemaError: the rows do not fit the schema.
+        SchemaError: the rows do not fit the schema, or the block is larger than Hudi can read.
     """
     fitted = fit_to_schema(rows, avro_to_arrow(schema))
     sink = pa.BufferOutputStream()
@@ -64,12 +69,12 @@ def encode_parquet_block(
 def encode_delete_block(
     deletes: Deletes, *, instant: str, schema: Avro, positions: Positions | None = None, compacted_instants: Sequence[str] = ()
 ) -> bytes:
-    """Return a delete block. The other arguments are as for `encode_avro_block`."""
+    """Encode deleted keys as the bytes of a delete block. Arguments other than `deletes` are those of `encode_avro_block`."""
     return encode_block(BlockType.DELETE, _data_header(instant, schema, positions, compacted_instants), encode_deletes(deletes))
 
 
 def encode_rollback_block(*, instant: str, target_instant: str) -> bytes:
-    """Return a rollback block. It cancels all earlier blocks of `target_instant` in the log files of the file group.
+    """Encode the bytes of a rollback block, which cancels all earlier blocks of `target_instant` in the file group's log.
 
     Args:
         instant: the time of the rollback.
@@ -85,7 +90,7 @@ def encode_rollback_block(*, instant: str, target_instant: str) -> bytes:
 def encode_block(
     kind: BlockType, header: Mapping[HeaderKey, str], content: Any, footer: Mapping[HeaderKey, str] | None = None
 ) -> bytes:
-    """Return the bytes of a log block with this type, header, content and footer.
+    """Encode a log block of any type from its header, its encoded content and its footer.
 
     Raises:
         SchemaError: the block is larger than Hudi can read.
@@ -106,7 +111,7 @@ def encode_block(
 
 
 def _encode_map(entries: Mapping[HeaderKey, str]) -> bytes:
-    """Return the bytes of a header or footer map: the number of entries, then key, size and text of each entry."""
+    """Encode a header or footer map: the number of entries, then key, size and text of each entry."""
     parts = [INT.pack(len(entries))]
     for key, text in entries.items():
         value = text.encode()
@@ -117,6 +122,7 @@ def _encode_map(entries: Mapping[HeaderKey, str]) -> bytes:
 def _data_header(
     instant: str, schema: Avro, positions: Positions | None, compacted_instants: Sequence[str]
 ) -> dict[HeaderKey, str]:
+    """Build the header of a data or delete block. The arguments are those of `encode_avro_block`."""
     header = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: _text(schema)}
     if compacted_instants:
         header[HeaderKey.COMPACTED_BLOCK_TIMES] = ",".join(compacted_instants)
@@ -126,4 +132,5 @@ def _data_header(
 
 
 def _text(schema: Avro) -> str:
+    """Return an Avro schema as JSON."""
     return schema if isinstance(schema, str) else avro_text(schema)

@@ -1,4 +1,4 @@
-"""Building columns out of two: for each pair of rows the value of the one side or of the other. Works for every type."""
+"""Kernels that build one column out of two: for each row the value of the first column or of the second. Work for every type."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.merge.kernels.gather import Flags
 
 
 def blend(takes_first: Flags, first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the values of `first` where `takes_first` holds, and of `second` elsewhere."""
+    """Return a column with the value of `first` where the mask `takes_first` is true, and the value of `second` elsewhere."""
     # Columns that come from one side alone are the usual case, and need no copy.
     if takes_first.all():
         return first
@@ -20,12 +20,15 @@ def blend(takes_first: Flags, first: pa.ChunkedArray, second: pa.ChunkedArray) -
 
 
 def fill_nulls(values: pa.ChunkedArray, fallback: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the values, with those of `fallback` in place of nulls."""
+    """Return `values` with each null replaced by the value of `fallback` in the same row."""
     return values if values.null_count == 0 else _to_chunked(pc.coalesce(values, fallback))
 
 
 def cast_column(rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:
-    """Return the column that a field names, in the type of the field; nulls if the rows have no such column."""
+    """Return the column of `rows` with the name of `field`, cast to the type of `field`.
+
+    All nulls if `rows` has no such column.
+    """
     if field.name not in rows.column_names:
         return pa.chunked_array([pa.nulls(rows.num_rows, field.type)])
     column = rows[field.name]
@@ -33,7 +36,7 @@ def cast_column(rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:
 
 
 def is_complete(rows: pa.Table) -> Flags:
-    """Return which rows have no null in any column."""
+    """Return a mask over the rows, true where no column is null."""
     complete = np.ones(rows.num_rows, np.bool_)
     for column in rows.columns:
         if column.null_count:
@@ -42,4 +45,5 @@ def is_complete(rows: pa.Table) -> Flags:
 
 
 def _to_chunked(values: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the values as a ChunkedArray; Arrow's functions return either kind."""
     return values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])

@@ -1,4 +1,4 @@
-"""Finding rows by key: where keys are in another column of keys, and the newest row of each key of a batch."""
+"""Kernels that find rows by record key: the position of each key in another array of keys, and the newest row of each key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.merge.kernels.ordering import sort_values
 
 
 def find_positions(keys: pa.Array | pa.ChunkedArray, wanted: pa.Array) -> Positions:
-    """Return for each key its position in `wanted`, or -1. No key is in `wanted` twice.
+    """Return for each key its position in `wanted`, or -1 if `wanted` does not hold it. The keys of `wanted` must be distinct.
 
     The hash table is built over `wanted`, so pass the smaller side there.
     """
@@ -24,13 +24,13 @@ def find_positions(keys: pa.Array | pa.ChunkedArray, wanted: pa.Array) -> Positi
 def pick_newest(
     keys: pa.Array, ordering: pa.Array | pa.ChunkedArray | None, column: str = "", arrival: Positions | None = None
 ) -> Positions:
-    """Return the position of one row per key, ascending: the row with the greatest ordering value, the last among equals.
-
-    Without ordering values the last row of each key is picked.
+    """Return the position of the newest row of each key, ascending: the greatest ordering value, and the last row among equals.
 
     Args:
+        keys: the record key of each row.
+        ordering: the ordering value of each row; None: the last row of each key is the newest.
         column: the name of the ordering column, for error messages.
-        arrival: numbers that say which row came later, if the rows are not in that order.
+        arrival: a number per row, greater for rows that came later; None: the rows are in the order in which they came.
     """
     codes = keys.dictionary_encode()
     count = len(codes.dictionary)

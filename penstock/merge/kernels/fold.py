@@ -1,11 +1,11 @@
-"""One row per key of a batch, and one per key of a log: pre-combining, with any merger.
+"""Folding: combine the rows of each key to one row, in an incoming batch (Hudi's pre-combining) or in the records of log files.
 
-1. Rows of one key are brought together, in the order in which they came.
-2. In a log, delete entries take effect: the rows before one are dropped, unless they are newer by ordering value.
+1. The rows of each key are placed next to one another, in the order in which they came.
+2. In a log, delete entries take effect: a delete entry drops the earlier rows of its key, unless one is newer by ordering value.
 3. `Merger.fold` combines the remaining rows of each key.
 
-Keys with a single row are not touched. A merger that only picks the newest row (`Merger.folds` is False) needs none of this for
-a batch: `by_key.pick_newest` returns positions.
+Rows of a batch whose key occurs once are not touched. A merger that only picks the newest row (`Merger.folds` is False) does not
+need `fold_batch`: `by_key.pick_newest` returns the positions of the rows.
 """
 
 from __future__ import annotations
@@ -25,25 +25,35 @@ from penstock.merge.merger import Merger
 
 @dataclass(frozen=True)
 class FoldedBatch:
-    """A batch with one row per key, as positions in the incoming rows and new values for some of them."""
+    """The result of folding a batch: the positions of one incoming row per key, and new values for the rows that were folded."""
 
-    #: One incoming row per key, ascending. Of a key with several rows: the last one, or the last one with the folded row's values
-    #: in the `placed_by` columns.
+    #: The position of one incoming row per key, ascending. Of a key with several rows: the last row, or the last one that has
+    #: the folded row's values in the `placed_by` columns.
     rows: Positions
-    #: The rows among them whose values were folded, ascending, and these values.
+    #: The positions, ascending, of those rows that stand for a folded key.
     changed: Positions
+    #: The folded row for each position of `changed`.
     values: pa.Table
-    #: Which of the changed rows must take no value from the stored row; None: no row.
+    #: A mask over `changed`: true where the folded row must take no value from the stored row; None: all false.
     fresh: Flags | None = None
-    #: Which of the changed rows are to be deleted; None: no row.
+    #: A mask over `changed`: true where the key is to be deleted; None: all false.
     gone: Flags | None = None
 
     def apply(self, rows: pa.Table) -> pa.Table:
-        """Return the batch's rows after folding, given the incoming rows."""
+        """Return one row per key, with the folded values.
+
+        Args:
+            rows: the incoming rows of the batch, before folding.
+        """
         return self.values_of(rows, self.rows)
 
     def values_of(self, rows: pa.Table, numbers: Positions) -> pa.Table:
-        """Return some of the batch's rows after folding, by their numbers among the incoming rows."""
+        """Return the rows at the positions `numbers`, with the folded values where a row was folded.
+
+        Args:
+            rows: the incoming rows of the batch, before folding.
+            numbers: positions in `rows`.
+        """
         at = np.searchsorted(self.changed, numbers)
         # The appended -1 stands for "behind the last changed row", where searchsorted may point.
         is_changed = np.append(self.changed, -1)[at] == numbers
@@ -59,12 +69,14 @@ def fold_batch(
     arrival: Positions | None = None,
     placed_by: Sequence[str] = (),
 ) -> FoldedBatch:
-    """Combine the rows of each key of a batch to one.
+    """Combine the rows of each key of an incoming batch to one row, with `merger`.
 
     Args:
+        keys: the record key of each row.
+        ordering: the ordering value of each row; None: rows are combined in the order in which they came.
         column: the name of the ordering column, for error messages.
-        arrival: numbers that say which row came later, if the rows are not in that order.
-        placed_by: columns that decide where a row is written, if rows of one key may go to several places.
+        arrival: a number per row, greater for rows that came later; None: the rows are in the order in which they came.
+        placed_by: columns that decide to which partition or file group a row goes, if the rows of one key may go to several.
     """
     if pc.count_distinct(keys).as_py() == len(keys):
         return FoldedBatch(np.arange(len(keys)), np.empty(0, np.int64), rows.slice(0, 0))
@@ -91,11 +103,19 @@ def fold_batch(
 
 
 def _reorder_flags(flags: Flags | None, order: Positions) -> Flags | None:
+    """Return the mask in the order of these positions, or None if no flag is set."""
     return None if flags is None or not flags.any() else flags[order]
 
 
 def _find_placed_rows(runs: Runs, folded: pa.Table, columns: Sequence[str]) -> Positions:
-    """Return the last row of each run that has the folded row's values in these columns; the last row, if no row has."""
+    """Return for each run the position of its last row with the same values as the folded row in `columns`.
+
+    If no row has the same values, or the rows have none of the columns, it is the position of the last row of the run.
+
+    Args:
+        folded: the folded rows, one per run.
+        columns: the columns that decide to which partition or file group a row goes.
+    """
     names = {find_top_column(path, folded.column_names) for path in columns} & set(folded.column_names)
     if not names:
         return runs.ends
@@ -106,21 +126,26 @@ def _find_placed_rows(runs: Runs, folded: pa.Table, columns: Sequence[str]) -> P
 
 @dataclass(frozen=True)
 class LogRecords:
-    """Records of log files in the order in which they were written; or, folded, one record per key."""
+    """Records of log files, rows and delete entries, in the order in which they were written.
 
+    After `fold_log`: one record per key.
+    """
+
+    #: The record key of each record.
     keys: pa.Array
     #: One row per record; the rows of delete entries mean nothing.
     rows: pa.Table
-    #: Which records are delete entries, which hold no row.
+    #: A mask over the records: true for delete entries, which hold no row.
     empty: Flags
-    #: Ordering values; None: no column has them. A delete entry without one deletes whatever came before it.
+    #: The ordering value of each record; None: the table has no ordering column. A delete entry without an ordering value
+    #: deletes all earlier rows of its key.
     ordering: pa.Array | None = None
-    #: Rows that must take no value from the base file; None: no row.
+    #: A mask over the records: true where the row must take no value from the base file; None: all false.
     fresh: Flags | None = None
 
 
 def fold_log(merger: Merger, records: LogRecords, column: str = "") -> LogRecords:
-    """Return one record per key: its row, or a delete entry. Keys come in the order of their last records.
+    """Combine the records of each key to one: a row or a delete entry. The result is ordered by the last record of each key.
 
     A log may be folded part by part: put the folded records of the earlier part in front of the next part.
 
@@ -157,7 +182,11 @@ def fold_log(merger: Merger, records: LogRecords, column: str = "") -> LogRecord
 
 
 def _group_by_key(keys: pa.Array, arrival: Positions | None) -> tuple[Positions, Positions]:
-    """Return the positions of the rows key by key, those of a key in the order of arrival, and the number of rows of each key."""
+    """Return the positions of the rows sorted by key and then by arrival, and the number of rows of each key.
+
+    Args:
+        arrival: a number per row, greater for rows that came later; None: the rows are in the order in which they came.
+    """
     codes = keys.dictionary_encode()
     key_of_row = np.asarray(codes.indices, dtype=np.int64)
     order = np.argsort(key_of_row, kind="stable") if arrival is None else np.lexsort((arrival, key_of_row))
@@ -165,9 +194,9 @@ def _group_by_key(keys: pa.Array, arrival: Positions | None) -> tuple[Positions,
 
 
 def _deletes_always(ordering: pa.Array) -> Flags:
-    """Return which delete entries take effect whatever the ordering values before them.
+    """Return a mask over the records, true where a delete entry takes effect whatever the ordering values of earlier rows.
 
-    Their ordering value is missing, or the int 0 that Hudi writes for a missing one. A long 0 is a value.
+    These records have no ordering value, or the int 0 that Hudi writes for a missing one. A long 0 is an ordinary value.
     """
     without_value = np.asarray(ordering.is_null())
     if pa.types.is_int32(ordering.type):
@@ -176,9 +205,17 @@ def _deletes_always(ordering: pa.Array) -> Flags:
 
 
 def _find_first_kept(starts: Positions, lengths: Positions, empty: Flags, ranks: Positions | None, always: Flags) -> Positions:
-    """Return the first row of each run that its delete entries leave; the row behind the run, if they leave no row.
+    """Return for each run the position of its first record after the delete entries that take effect.
 
-    The loop takes one step per place in a run, over all runs with delete entries at once.
+    A run is the records of one key, in the order in which they were written. If a delete entry drops all rows of a run, the
+    position is that behind the run. The loop takes one step per place in a run, over all runs with delete entries at once.
+
+    Args:
+        starts: the position of the first record of each run.
+        lengths: the number of records of each run.
+        empty: true for records that are delete entries.
+        ranks: numbers that compare like the ordering values of the records; None: the last record of a key wins.
+        always: true for delete entries that take effect whatever the ordering values of earlier rows.
     """
     firsts = starts.copy()
     if not empty.any():
@@ -200,10 +237,14 @@ def _find_first_kept(starts: Positions, lengths: Positions, empty: Flags, ranks:
 
 
 def _pick_records(records: LogRecords, last: Positions, gone: Flags, winners: Positions) -> LogRecords:
-    """Return one record per key unchanged, ordered by the places of the last records.
+    """Return one unchanged record per key: its winner, or a delete entry.
+
+    Keys are ordered by the positions of their last records.
 
     Args:
-        winners: the record to return for each key that is not gone.
+        last: the position of the last record of each key.
+        gone: true for the keys that a delete entry deletes.
+        winners: the position of the newest row of each key that is not gone.
     """
     at = last.copy()
     at[~gone] = winners  # the last record of a key that is gone is a delete entry
@@ -218,10 +259,13 @@ def _pick_records(records: LogRecords, last: Positions, gone: Flags, winners: Po
 
 
 def _build_records(records: LogRecords, last: Positions, gone: Flags, folded: Folded, winners: Positions) -> LogRecords:
-    """Return one record per key, its folded row or a delete entry, ordered by the places of the last records.
+    """Return one record per key: its folded row, or a delete entry. Keys are ordered by the positions of their last records.
 
     Args:
-        winners: the record of each key that is not gone whose ordering value the folded row gets.
+        last: the position of the last record of each key.
+        gone: true for the keys that a delete entry deletes.
+        folded: one row for each key that is not gone.
+        winners: for each key that is not gone, the position of the record whose ordering value the folded row gets.
     """
     schema = _make_nullable(folded.rows.schema)
     rows = folded.rows.cast(schema)
@@ -251,4 +295,5 @@ def _build_records(records: LogRecords, last: Positions, gone: Flags, folded: Fo
 
 
 def _make_nullable(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with every field nullable: the row of a delete entry is all nulls."""
     return pa.schema([field.with_nullable(True) for field in schema])

@@ -1,4 +1,6 @@
-"""Rows by position and columns by path. These kernels stay right when a column holds more bytes than 32-bit offsets reach.
+"""Kernels that take rows by position and columns by path.
+
+They stay right when a column holds more bytes than 32-bit offsets reach.
 
 Arrow's own `take` first concatenates the chunks of a column. Beyond 2 GiB of text it fails, and older releases return an array
 whose offsets have overflowed.
@@ -23,9 +25,9 @@ OFFSETS_REACH = (1 << 31) - (1 << 20)
 
 
 def take_rows(table: pa.Table, rows: Positions) -> pa.Table:
-    """Return the rows at these positions, in this order. Columns may have several chunks.
+    """Return the rows of the table at these positions, in this order. A row may be taken several times.
 
-    Rows that follow one another in the table are returned as a slice, without a copy.
+    Consecutive positions are returned as a slice, without a copy. Columns may have several chunks.
     """
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
         return table.slice(int(rows[0]), len(rows))
@@ -39,7 +41,10 @@ def take_rows(table: pa.Table, rows: Positions) -> pa.Table:
 
 
 def take_from_tables(tables: Sequence[pa.Table], rows: Positions) -> pa.Table:
-    """Return rows by their positions in the concatenation of the tables. Tables without such a row are not read."""
+    """Return rows by their positions in the concatenation of the tables, in this order.
+
+    A table with none of the rows is not read.
+    """
     if len(tables) == 1:
         return take_rows(tables[0], rows)
     starts = np.cumsum([0, *(table.num_rows for table in tables)])
@@ -60,7 +65,10 @@ def take_from_tables(tables: Sequence[pa.Table], rows: Positions) -> pa.Table:
 
 
 def find_column(table: pa.Table, path: str) -> pa.ChunkedArray | None:
-    """Return a column, or a field inside structs (`a.b`); None if the table has neither. A null struct has null fields."""
+    """Return the column with the name `path`, or the struct field at a path such as `a.b`. None if the table has neither.
+
+    The field of a null struct is null.
+    """
     if path in table.column_names:
         return table[path]
     top, *rest = path.split(".")
@@ -75,14 +83,18 @@ def find_column(table: pa.Table, path: str) -> pa.ChunkedArray | None:
 
 
 def find_top_column(path: str, names: Sequence[str]) -> str:
-    """Return the name of the top-level column that a path leads into. A column whose own name has a dot wins."""
+    """Return the name of the top-level column of a path such as `a.b`: `a`, or `a.b` itself if a column has that name.
+
+    Args:
+        names: the names of the table's columns.
+    """
     return path if path in names else path.split(".")[0]
 
 
 def have_same_values(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> Flags:
-    """Return which pairs of rows have the same values in these columns; fields of structs as `a.b`.
+    """Return a mask over the rows, true where row i of both tables has the same values in these columns (struct fields as `a.b`).
 
-    Null equals null. A column that either table lacks is not compared.
+    Null equals null. A column that is missing in one of the tables is not compared.
     """
     same = np.ones(left.num_rows, np.bool_)
     for name in columns:
@@ -97,7 +109,7 @@ def have_same_values(left: pa.Table, right: pa.Table, columns: Sequence[str]) ->
 
 
 def to_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return all values in one array; text beyond what 32-bit offsets reach becomes large text."""
+    """Return all values in one array. A string column that is too large for 32-bit offsets becomes large_string."""
     if isinstance(values, pa.Array):
         return values
     if pa.types.is_string(values.type) and values.nbytes > OFFSETS_REACH:
@@ -108,7 +120,7 @@ def to_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _fits_offsets(table: pa.Table, rows: Positions) -> bool:
-    """Whether no column can outgrow its offsets, neither of the source nor of the result."""
+    """Whether 32-bit offsets suffice for every column, both of the table and of the rows to take from it."""
     size = table.nbytes
     if size > OFFSETS_REACH:
         return False
@@ -120,7 +132,7 @@ def _fits_offsets(table: pa.Table, rows: Positions) -> bool:
 
 
 def _take_by_batch(table: pa.Table, rows: Positions) -> Iterator[pa.Table]:
-    """Yield the rows of each batch of the table. `rows` is ascending; each batch fits 32-bit offsets by itself."""
+    """Yield the rows at these ascending positions, one table per record batch. Each batch by itself fits 32-bit offsets."""
     start = 0
     for batch in table.to_batches():
         first, last = np.searchsorted(rows, [start, start + batch.num_rows])
@@ -129,7 +141,7 @@ def _take_by_batch(table: pa.Table, rows: Positions) -> Iterator[pa.Table]:
 
 
 def _split_to_reach(table: pa.Table) -> Iterator[pa.Table]:
-    """Yield slices that fit 32-bit offsets; a single row counts as one that does."""
+    """Yield slices of the table that fit 32-bit offsets. A slice of a single row is not split further, whatever its size."""
     if table.nbytes <= OFFSETS_REACH or table.num_rows == 1:
         yield table
         return
@@ -139,7 +151,7 @@ def _split_to_reach(table: pa.Table) -> Iterator[pa.Table]:
 
 
 def _widen_type(kind: pa.DataType) -> pa.DataType:
-    """Return the same type with 64-bit offsets, at every depth but in the keys of maps: pyarrow 25 crashes on that cast."""
+    """Return the type with 64-bit offsets at every depth, except in the keys of maps: pyarrow 25 crashes on that cast."""
     if pa.types.is_string(kind):
         return pa.large_string()
     if pa.types.is_binary(kind):

@@ -1,4 +1,4 @@
-"""List columns: concatenating, ordering and cutting the lists of all rows at once."""
+"""Kernels for list columns: concatenate, sort and cut the lists of all rows at once."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from penstock.merge.kernels.gather import Flags, Positions, to_array
 def concat_lists(
     columns: Sequence[pa.ChunkedArray], rank: Callable[[pa.Array], Positions] | None = None, limit: int | None = None
 ) -> pa.Array:
-    """Return one list per row: the lists of all columns, one behind another. Null where all are null.
+    """Concatenate the list columns row by row: list i holds the values of list i of each column. Null where all of them are null.
 
-    All values are flattened, each with the number of its row; a stable sort by that number brings the values of a row
-    together.
+    All values are flattened, each with the number of its row. A stable sort by that number brings the values of a row together.
 
     Args:
-        rank: returns numbers for values, by which each list is sorted; values of equal rank keep their order.
-        limit: the most values that a list may keep, counted from its end.
+        rank: returns a number for each value, by which the values of a list are sorted; equal numbers keep the values' order.
+            None: the values stay in the order of the columns.
+        limit: the number of values to keep of each list, the last ones; None: all.
     """
     lists = [to_array(column) for column in columns]
     values = pa.concat_arrays([pc.list_flatten(array) for array in lists])
@@ -37,6 +37,11 @@ def concat_lists(
 
 
 def build_lists(values: pa.Array, lengths: Positions, is_known: Flags, kind: pa.DataType) -> pa.Array:
-    """Cut the values into lists of these lengths; a list is null where it is not known."""
+    """Cut the values into consecutive lists of these lengths.
+
+    Args:
+        is_known: a mask over the lists; a list is null where the mask is false.
+        kind: the list type of the result.
+    """
     offsets = pa.array(np.append(0, np.cumsum(lengths)).astype(np.int32))
     return pa.ListArray.from_arrays(offsets, values, mask=pa.array(~is_known)).cast(kind)

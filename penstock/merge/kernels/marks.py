@@ -1,4 +1,4 @@
-"""Marks: boolean columns that a write adds to incoming rows, to tell the merger what happened to the rows before.
+"""Marks: boolean columns that a write adds to incoming rows. They record for the merger what happened to a row before the merge.
 
 Marks travel in staged files and between kernels. They are never stored in a table.
 """
@@ -19,27 +19,28 @@ MADE = "_penstock_made"
 
 
 def is_fresh(rows: pa.Table) -> Flags:
-    """Return which incoming rows must take no value from the stored row."""
+    """Return a mask over the incoming rows, true where the merged row must take no value from the stored row (mark `FRESH`)."""
     return _marked(rows, FRESH)
 
 
 def is_gone(rows: pa.Table) -> Flags:
-    """Return which incoming rows only say that their key is to be deleted."""
+    """Return a mask over the incoming rows, true where the row only says that its key is to be deleted (mark `GONE`)."""
     return _marked(rows, GONE)
 
 
 def is_made(rows: pa.Table) -> Flags:
-    """Return which incoming rows are merged rows that move here from another partition."""
+    """Return a mask over the incoming rows, true where the row was already merged, in another partition (mark `MADE`)."""
     return _marked(rows, MADE)
 
 
 def drop_marks(rows: pa.Table) -> pa.Table:
-    """Return the rows without the columns of marks."""
+    """Return the rows without the mark columns `FRESH`, `GONE` and `MADE`."""
     marks = [name for name in (FRESH, GONE, MADE) if name in rows.column_names]
     return rows.drop_columns(marks) if marks else rows
 
 
 def _marked(rows: pa.Table, column: str) -> Flags:
+    """Return a mark column as a mask over the rows; all false if the rows have no such column."""
     if column not in rows.column_names:
         return np.zeros(rows.num_rows, np.bool_)
     return np.asarray(rows[column], dtype=np.bool_)

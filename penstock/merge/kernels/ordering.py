@@ -1,4 +1,4 @@
-"""Ordering values: which row of a pair is newer, and numbers that compare as the values do."""
+"""Kernels that compare and sort ordering values, with Java's rules for NaN. They decide which row of a key is newer."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ from penstock.merge.kernels.gather import Flags, Positions, find_column, to_arra
 
 
 def stored_is_newer(old: pa.Table, new: pa.Table, ordering: str, among: Flags | None = None) -> Flags:
-    """Return the pairs whose stored row has the greater ordering value.
+    """Return a mask over the (stored, incoming) pairs, true where the stored row has the greater ordering value.
+
+    All false if `old` or `new` has no ordering column.
 
     Args:
-        among: the pairs to compare, by default all. The result is False for the others, and their ordering value may be null.
+        old: the stored rows; row i has the key of row i of `new`.
+        new: the incoming rows.
+        ordering: the name or path of the ordering column.
+        among: a mask of the pairs to compare; None: all. The result is False for the other pairs, whose incoming ordering value
+            may be null.
 
     Raises:
         SchemaError: an incoming row lacks the ordering value that its stored row has, or the two types do not compare.
@@ -30,7 +36,10 @@ def stored_is_newer(old: pa.Table, new: pa.Table, ordering: str, among: Flags | 
 
 
 def stored_is_as_new(old: pa.Table, new: pa.Table, ordering: str) -> Flags:
-    """Return the pairs whose rows have the same ordering value. Call `stored_is_newer` first: it checks that they compare."""
+    """Return a mask over the (stored, incoming) pairs, true where both rows have the same ordering value.
+
+    All false if `old` or `new` has no ordering column. Call `stored_is_newer` first: it raises if the types do not compare.
+    """
     stored = find_column(old, ordering)
     incoming = find_column(new, ordering)
     if stored is None or incoming is None:
@@ -42,7 +51,14 @@ def stored_is_as_new(old: pa.Table, new: pa.Table, ordering: str) -> Flags:
 
 
 def is_greater(left: pa.ChunkedArray, right: pa.ChunkedArray, column: str) -> Flags:
-    """Return where the left value is strictly greater. A null on the left is never greater; NaN is greater than any number.
+    """Return a mask, true where the left value is strictly greater.
+
+    A null on the left is never greater; NaN is above all numbers.
+
+    Args:
+        left: ordering values of stored rows.
+        right: ordering values of the incoming rows with the same keys.
+        column: the name of the ordering column, for error messages.
 
     Raises:
         SchemaError: a right value is null while the left one is not, or the two types do not compare.
@@ -67,9 +83,12 @@ def is_greater(left: pa.ChunkedArray, right: pa.ChunkedArray, column: str) -> Fl
 
 
 def rank_values(values: pa.Array | pa.ChunkedArray, column: str) -> Positions:
-    """Return numbers that compare as the values do. Equal values have the same number; a null has the least.
+    """Return a number per value. The numbers compare as the values do; equal values get equal numbers, and a null gets the least.
 
     Only the distinct values are sorted: a dictionary encoding maps each row to the rank of its value.
+
+    Args:
+        column: the name of the column, for error messages.
     """
     array = to_array(values)
     if pa.types.is_int64(array.type) and not array.null_count:
@@ -83,7 +102,10 @@ def rank_values(values: pa.Array | pa.ChunkedArray, column: str) -> Positions:
 
 
 def sort_values(values: pa.Array, column: str) -> Positions:
-    """Return positions by ascending value; equal values keep their order.
+    """Return the positions that sort the values in ascending order. Equal values keep their order.
+
+    Args:
+        column: the name of the column, for error messages.
 
     Raises:
         SchemaError: values of this type have no order.
@@ -98,7 +120,11 @@ def sort_values(values: pa.Array, column: str) -> Positions:
 
 
 def check_ordering_values(ordering: pa.Array | pa.ChunkedArray, column: str) -> None:
-    """Raise SchemaError if a row lacks an ordering value: it could neither win nor lose."""
+    """Raise SchemaError if an ordering value is null: that row would be neither newer nor older than other rows of its key.
+
+    Args:
+        column: the name of the ordering column, for the error message.
+    """
     if ordering.null_count:
         raise SchemaError(
             f"Ordering value is null for {ordering.null_count} of {len(ordering)} rows: column {column!r} decides which row "

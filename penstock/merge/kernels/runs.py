@@ -1,8 +1,10 @@
-"""Runs: the rows of one key next to one another, for many keys at once. A batch or a log in this form can be folded.
+"""Runs: a table in which all rows of a key are next to one another, for many keys at once.
 
-`Runs` holds the rows in the order in which they came. `Folded` is what a merger returns for them: one row per run. The functions
-are the kernels of folding: find the newest row, take the last known value of each column, join neighbours pair by pair.
-Reductions over runs are numpy's `reduceat` at the first row of each run.
+Mergers fold batches and logs in this form.
+
+`Runs` holds the rows of each key in the order in which they came. `Folded` is what a merger returns: one row per run. The
+functions are kernels for `Merger.fold`: find the newest row of each run, take the last non-null value of each column, join
+neighbouring rows pair by pair. Reductions over runs are numpy's `reduceat` at the first row of each run.
 """
 
 from __future__ import annotations
@@ -20,38 +22,42 @@ from penstock.merge.kernels.gather import Flags, Positions, take_rows
 
 @dataclass(frozen=True)
 class Runs:
-    """Rows of one key stand together, in the order in which they came."""
+    """A table cut into runs. A run is the rows of one key, next to one another, in the order in which they came."""
 
     rows: pa.Table
-    #: The first row of each run. The first element is 0; no run is empty.
+    #: The position of the first row of each run. The first element is 0; no run is empty.
     starts: Positions
-    #: Numbers that compare as the ordering values do; None: rows are not compared by ordering value.
+    #: A number per row; the numbers compare as the ordering values do. None: rows are not compared by ordering value.
     ranks: Positions | None = None
     #: Whether the rows come from log files. Otherwise they are a batch that is about to be written.
     in_log: bool = False
-    #: Runs whose key was deleted before their first row; None: no run.
+    #: A mask over the runs: true where the key was deleted before the first row of the run; None: all false.
     after_delete: Flags | None = None
 
     def __len__(self) -> int:
+        """Return the number of runs."""
         return len(self.starts)
 
     @cached_property
     def lengths(self) -> Positions:
-        """The number of rows of each run."""
+        """The number of rows of each run, one element per run."""
         return np.diff(np.append(self.starts, self.rows.num_rows))
 
     @cached_property
     def run_of(self) -> Positions:
-        """The number of each row's run."""
+        """The number of the run of each row, one element per row."""
         return np.repeat(np.arange(len(self.starts)), self.lengths)
 
     @property
     def ends(self) -> Positions:
-        """The last row of each run."""
+        """The position of the last row of each run."""
         return self.starts + self.lengths - 1
 
     def sort_by_ordering(self) -> Runs:
-        """Return the same runs with the rows of each in the order of their ordering values; equal ones keep their order."""
+        """Return the runs with the rows of each run sorted by ordering value.
+
+        Rows with equal ordering values keep their order.
+        """
         if self.ranks is None:
             return self
         order = np.lexsort((self.ranks, self.run_of))
@@ -60,10 +66,15 @@ class Runs:
         return replace(self, rows=take_rows(self.rows, order), ranks=self.ranks[order])
 
     def drop_late_rows(self, deletes: Flags) -> Runs:
-        """Return the runs without rows that are older than the row that was current when they came.
+        """Return the runs without late rows.
+
+        A row is late if it has a lesser ordering value than the row that was current when it came.
 
         A delete leaves no current row, so the row after it is never late. The loop takes one step per place in a run, over
         all runs at once.
+
+        Args:
+            deletes: a mask over the rows, true where the row is a delete.
         """
         if self.ranks is None:
             return self
@@ -82,7 +93,11 @@ class Runs:
         return replace(self, rows=rows, starts=np.cumsum(counts) - counts, ranks=self.ranks[kept])
 
     def start_at(self, firsts: Positions) -> Runs:
-        """Return the runs without the rows before these, one of each run."""
+        """Return the runs, each without its rows in front of a given row.
+
+        Args:
+            firsts: for each run, the position of the first row to keep.
+        """
         kept = np.arange(self.rows.num_rows) >= firsts[self.run_of]
         if kept.all():
             return self
@@ -93,21 +108,22 @@ class Runs:
 
 @dataclass(frozen=True)
 class Folded:
-    """One row per run."""
+    """The result of `Merger.fold`: one row per run, in the order of the runs."""
 
     rows: pa.Table
-    #: Rows whose key was deleted before them (mark `FRESH`); None: no row.
+    #: A mask over the runs: true where the key was deleted before the folded row (mark `FRESH`); None: all false.
     fresh: Flags | None = None
-    #: Rows that only say that their key is deleted (mark `GONE`); None: no row.
+    #: A mask over the runs: true where the row only says that its key is deleted (mark `GONE`); None: all false.
     gone: Flags | None = None
 
 
 def find_newest(starts: Positions, count: int, ranks: Positions | None) -> Positions:
-    """Return the row of each run with the greatest rank, the last among equals. Without ranks, the last row.
+    """Return for each run, the rows of one key, the position of the row with the greatest rank, the last one among equals.
 
     Args:
-        starts: the first row of each run; no run is empty.
-        count: the number of rows of all runs.
+        starts: the position of the first row of each run; no run is empty.
+        count: the number of rows of all runs together.
+        ranks: numbers that compare like the ordering values; None: the last row of each run is the newest.
     """
     ends = np.append(starts[1:], count)[: len(starts)] - 1
     if ranks is None or len(starts) == count:
@@ -119,12 +135,13 @@ def find_newest(starts: Positions, count: int, ranks: Positions | None) -> Posit
 
 
 def take_last_known(runs: Runs) -> pa.Table:
-    """Return one row per run: for each column the last value that is not null."""
+    """Return one row for each run, the rows of one key: in each column the last value that is not null, or null if all are."""
     columns = [_take_last_known(column, runs) for column in runs.rows.columns]
     return pa.table(columns, schema=runs.rows.schema)
 
 
 def _take_last_known(column: pa.ChunkedArray, runs: Runs) -> pa.ChunkedArray:
+    """Return for each run the last value of the column that is not null, or null if all are null."""
     at = runs.ends
     if column.null_count:
         known = np.where(np.asarray(pc.is_valid(column)), np.arange(len(column)), -1)
@@ -134,13 +151,13 @@ def _take_last_known(column: pa.ChunkedArray, runs: Runs) -> pa.ChunkedArray:
 
 
 def join_neighbours(runs: Runs, join: Callable[[pa.Table, pa.Table], pa.Table]) -> pa.Table:
-    """Return one row per run, by joining neighbours until one row is left.
+    """Reduce each run, the rows of one key, to one row: join neighbouring rows in pairs until one row is left.
 
-    Each round joins the rows at even places with the ones behind them, over all runs at once, and so halves every run: the number
+    Each round joins the rows at even places with the rows behind them, over all runs at once, and so halves every run: the number
     of rounds is the logarithm of the longest run.
 
     Args:
-        join: returns one row for each pair of an older and a newer one. It has to be associative.
+        join: called with a table of older rows and a table of newer rows; returns one row for each pair. It must be associative.
     """
     rows = runs.rows
     lengths = runs.lengths
@@ -155,7 +172,10 @@ def join_neighbours(runs: Runs, join: Callable[[pa.Table, pa.Table], pa.Table]) 
 
 
 def split_into_pairs(lengths: Positions) -> tuple[Flags, Positions]:
-    """Return which rows are at even places of their runs, and those of them that have a row behind them.
+    """Pair the rows at even places of their run (the rows of one key) with the rows behind them.
+
+    Return a mask over the rows, true at even places, and the positions of the older row of each pair. A row at an even place that
+    is the last of its run is in no pair.
 
     Args:
         lengths: the number of rows of each run.

@@ -1,8 +1,8 @@
-"""Checks of the rows that a user's function returns.
+"""Checks of the rows that a user's merge function returns.
 
-They must have the columns of the table. A boolean column `_hoodie_is_deleted` may come in addition and says which keys are
-deleted. The columns of the record key and the partition path must be those of the old or the new row. Types are the only thing
-that is corrected: numbers, text and times may come in another width, if no value is lost.
+The rows must have the columns of the table. They may also have a boolean column `_hoodie_is_deleted`, which is true for keys to
+delete. Columns of the record key and the partition path must equal those of the old or the new row. Only types are corrected:
+numbers, text and times may come in another width if no value is lost.
 """
 
 from __future__ import annotations
@@ -34,7 +34,13 @@ _FAMILIES = (
 
 
 def check_rows(guard: Guard, returned: pa.Table, old: pa.Table | None, new: pa.Table) -> JoinedRows:
-    """Return the rows that a function returned for pairs of rows, in the columns and types of `new`.
+    """Check the rows that a user's function returned for (old, new) pairs, and return them in the columns and types of `new`.
+
+    Args:
+        guard: words the errors.
+        returned: one row per pair, in the order of the pairs.
+        old: the older row of each pair; None if the function was called without old rows.
+        new: the newer row of each pair.
 
     Raises:
         PayloadError: a column is missing, doubled, unknown or of another type, or a key or partition path was changed.
@@ -53,6 +59,7 @@ def check_rows(guard: Guard, returned: pa.Table, old: pa.Table | None, new: pa.T
 
 
 def _check_columns(guard: Guard, returned: pa.Table, new: pa.Table) -> None:
+    """Raise PayloadError if `returned` does not have the columns of `new`. It may also have a boolean `_hoodie_is_deleted`."""
     counts = Counter(returned.column_names)
     expected = set(new.column_names)
     problems = [
@@ -70,7 +77,15 @@ def _check_columns(guard: Guard, returned: pa.Table, new: pa.Table) -> None:
 
 
 def _cast(guard: Guard, values: pa.ChunkedArray, field: pa.Field, new: pa.Table) -> pa.ChunkedArray:
-    """Return a column in the table's type."""
+    """Return a returned column in the table's type.
+
+    Args:
+        field: the table's field of the column.
+        new: the new rows, to name the key in an error.
+
+    Raises:
+        PayloadError: a value is null in a required column, or a value cannot be cast to the type without loss.
+    """
     if not field.nullable and values.null_count:
         at = int(np.flatnonzero(np.asarray(pc.is_null(values)))[0])
         raise guard.make_error(f"returned a null in column {field.name!r}, which takes none,", new, at)
@@ -85,6 +100,10 @@ def _cast(guard: Guard, values: pa.ChunkedArray, field: pa.Field, new: pa.Table)
 
 
 def _are_of_one_family(returned: pa.DataType, expected: pa.DataType) -> bool:
+    """Whether values of the returned type may be cast to the expected type.
+
+    True for the null type and for dictionaries of one family.
+    """
     if pa.types.is_null(returned):
         return True
     if pa.types.is_dictionary(returned):
@@ -93,11 +112,19 @@ def _are_of_one_family(returned: pa.DataType, expected: pa.DataType) -> bool:
 
 
 def _find_family(kind: pa.DataType) -> tuple[Callable[[pa.DataType], bool], ...] | None:
+    """Return the family of `_FAMILIES` that a type belongs to, or None."""
     return next((family for family in _FAMILIES if any(is_of(kind) for is_of in family)), None)
 
 
 def _check_unchanged(guard: Guard, path: str, rows: pa.Table, old: pa.Table | None, new: pa.Table) -> None:
-    """Raise PayloadError if a column of the record key or partition path is neither that of the new row nor of the old one."""
+    """Raise PayloadError if a column of the record key or partition path differs from both the old and the new row.
+
+    Args:
+        path: the name of the column; the field of a struct as `a.b`.
+        rows: the rows that the user's function returned.
+        old: the older row of each pair; None if the function was called without old rows.
+        new: the newer row of each pair.
+    """
     values = find_column(rows, path)
     expected = find_column(new, path)
     if values is None or expected is None:
@@ -112,7 +139,7 @@ def _check_unchanged(guard: Guard, path: str, rows: pa.Table, old: pa.Table | No
 
 
 def _are_equal(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Flags:
-    """Return where values are equal; null equals null, and NaN equals NaN."""
+    """Return a mask, true where the two values are equal. Null equals null, and NaN equals NaN."""
     same = pc.or_(pc.fill_null(pc.equal(left, right), False), pc.and_(pc.is_null(left), pc.is_null(right)))
     if pa.types.is_floating(left.type):
         same = pc.or_(same, pc.fill_null(pc.and_(pc.is_nan(left), pc.is_nan(right)), False))

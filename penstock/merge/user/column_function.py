@@ -1,4 +1,7 @@
-"""`@penstock.merger`: a user's function over Arrow tables. Row i of both, and of the table that it returns, has the same key."""
+"""`@penstock.merger`: a user's function over Arrow tables.
+
+The function is called with a table of old rows and a table of new rows, and returns a table. Row i of all three has the same key.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,13 @@ from penstock.registry import Registered
 
 @dataclass(frozen=True)
 class ColumnFunction:
-    """A user's function that takes many pairs of rows at once."""
+    """A user's function that takes many pairs of rows at once, as two Arrow tables (`@penstock.merger`)."""
 
     registered: Registered
     guard: Guard
 
     def join(self, old: pa.Table, new: pa.Table) -> JoinedRows:
-        """Call the function, and check what it returns."""
+        """Call the user's function with the old and the new rows, and return the rows that it returned, checked."""
 
         def call(_: CallProgress) -> Any:
             return self.registered.function(old, new)
@@ -33,10 +36,11 @@ class ColumnFunction:
         return check_rows(self.guard, returned, old, new)
 
     def begin(self, new: pa.Table) -> JoinedRows:
-        """Return the rows unchanged: the function is called for pairs alone."""
+        """Return rows of new keys unchanged: the user's function is only called for pairs of an old and a new row."""
         return JoinedRows(new, np.zeros(new.num_rows, np.bool_))
 
     def _check_table(self, returned: Any, new: pa.Table) -> None:
+        """Raise PayloadError if the function did not return a pyarrow.Table with one row per pair."""
         if not isinstance(returned, pa.Table):
             raise self.guard.make_error(f"returned a {type(returned).__name__}, not a pyarrow.Table,", new, 0)
         if returned.num_rows != new.num_rows:

@@ -1,4 +1,4 @@
-"""What a user's function looks like to the merger: `UserFunction`, and `JoinedRows`, what a call of it returns."""
+"""The interface between `UserMerger` and a user's merge function: `UserFunction`, and `JoinedRows`, the result of a call."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from penstock.merge.user.guard import Guard
 
 @dataclass(frozen=True)
 class JoinedRows:
-    """The rows that a function returned for pairs of rows, and the pairs for which it returned none: their keys are deleted."""
+    """The rows that a user's function returned for pairs of rows."""
 
+    #: One row for each pair that is not gone, in the order of the pairs.
     rows: pa.Table
+    #: A mask over the pairs, true where the function returned no row: the key is to be deleted.
     gone: Flags
 
 
 class UserFunction(Protocol):
-    """A function of the user's own, row by row or column by column. The tables hold data columns alone, no meta columns."""
+    """A user's merge function, called row by row or with whole tables. The tables hold only data columns, no meta columns."""
 
     @property
     def guard(self) -> Guard:
-        """What calls the function, and words its errors."""
+        """The guard that calls the function and words its errors."""
 
     def join(self, old: pa.Table, new: pa.Table) -> JoinedRows:
-        """Return one row for each pair. Both tables, and the rows that are returned, have the same columns."""
+        """Return the merged row for each pair of rows: row i of `old` and row i of `new`. All tables have the same columns."""
 
     def begin(self, new: pa.Table) -> JoinedRows:
-        """Return rows as they are stored if there is no old row."""
+        """Return the rows to write for keys that have no old row."""

@@ -1,8 +1,8 @@
-"""`Guard` calls a user's function: what the function raises becomes a PayloadError, and a call that never returns is abandoned.
+"""`Guard` calls a user's merge function. It turns exceptions into PayloadError, and abandons a call that exceeds the time limit.
 
-The error names the function and a key, and shows the user's part of the traceback, or the line where the function is if its call
-was abandoned. The time limit is that of one call of the function. With a limit, the function runs on a thread of its own, which
-is interrupted when the time is over. A thread that waits outside Python cannot be interrupted; it ends with its process.
+The error names the function and a record key. It shows the user's part of the traceback, or of an abandoned call the line that
+is being executed. The time limit is that of one call of the function. With a limit, the function runs on a thread of its own,
+which is interrupted when the time is over. A thread that waits outside Python cannot be interrupted; it ends with its process.
 """
 
 from __future__ import annotations
@@ -30,14 +30,17 @@ _THIS_FOLDER = os.path.dirname(__file__)
 
 @dataclass
 class CallProgress:
-    """The row that a function is at, if it is called for one row after another. Written by the thread that calls it."""
+    """The position of the row for which the user's function is being called, if it is called row by row.
+
+    The thread that calls the function writes it; the thread that watches the time limit reads it.
+    """
 
     at: int = 0
 
 
 @dataclass(frozen=True)
 class Guard:
-    """Calls a user's function, and words its errors."""
+    """Calls a user's merge function under a time limit, and words its errors."""
 
     #: The kind and name of the function, for messages.
     what: str
@@ -47,13 +50,14 @@ class Guard:
     timeout_s: float = 0.0
 
     def call(self, work: Callable[[CallProgress], T], rows: pa.Table) -> T:
-        """Call `work`, which calls the function, and return its result.
+        """Call `work` and return its result.
 
         Args:
-            rows: the rows that it works on, to name the key of the row that it is at.
+            work: calls the user's function, for one row after another or once for all, and updates the progress that it receives.
+            rows: the rows that `work` is about, to name in an error the key of the row in progress.
 
         Raises:
-            PayloadError: it raised an exception, or was at one row for longer than the limit.
+            PayloadError: `work` raised an exception, or one call of the function took longer than `timeout_s`.
         """
         progress = CallProgress()
         outcome = _Outcome[T](work, progress)
@@ -69,11 +73,18 @@ class Guard:
         raise self.make_error(f"raised {kind}", rows, progress.at, _format_traceback(outcome.error)) from outcome.error
 
     def make_error(self, problem: str, rows: pa.Table, at: int, more: str = "") -> PayloadError:
-        """Return the error about a row."""
+        """Return a PayloadError about a row, which names the user's function and the key of the row.
+
+        Args:
+            problem: what the function did, as a verb phrase such as "raised KeyError".
+            at: the position of the row in `rows`.
+            more: a second paragraph, such as a traceback or a fix.
+        """
         where = f" for key {self._describe_key(rows, at)}" if rows.num_rows else ""
         return PayloadError(f"{self.what} {problem}{where}" + (f"\n{more}" if more else ""))
 
     def _describe_key(self, rows: pa.Table, at: int) -> str:
+        """Return the key and partition columns of row `at` as text (`name=value, …`); `(row 5)` if the columns are not known."""
         row = rows.slice(at, 1)
         parts = []
         for name in self.fixed:
@@ -83,6 +94,7 @@ class Guard:
         return ", ".join(parts) or f"(row {at})"
 
     def _run_with_limit(self, outcome: _Outcome[T], progress: CallProgress, rows: pa.Table) -> None:
+        """Run the work on a thread of its own. Raise PayloadError if one call of the user's function exceeds `timeout_s`."""
         thread = threading.Thread(target=outcome.run, name=f"penstock {self.what}", daemon=True)
         thread.start()
         last = progress.at
@@ -99,7 +111,7 @@ class Guard:
 
 
 class _Outcome(Generic[T]):
-    """What a call came to: a value or an error."""
+    """The result of `work`, run perhaps on another thread: its value in `values`, or the exception that it raised in `error`."""
 
     def __init__(self, work: Callable[[CallProgress], T], progress: CallProgress) -> None:
         self._work = work
@@ -108,7 +120,7 @@ class _Outcome(Generic[T]):
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """Do the work, and keep its value or its error."""
+        """Call `work`, and keep its value or its exception."""
         try:
             self.values.append(self._work(self._progress))
         except BaseException as e:  # also SystemExit: a function that exits must not end a worker
@@ -116,12 +128,12 @@ class _Outcome(Generic[T]):
 
 
 def _interrupt(thread: threading.Thread) -> None:
-    """Let a thread exit as soon as it runs Python code again."""
+    """Raise SystemExit in a thread, as soon as the thread runs Python code again."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
 
 
 def _format_stack(thread: threading.Thread) -> str:
-    """Return the user's part of the stack of a thread that still runs."""
+    """Return the stack of a thread that still runs, without the frames of this package; empty if the thread has ended."""
     frame = sys._current_frames().get(thread.ident or 0)
     if frame is None:
         return ""
@@ -132,7 +144,7 @@ def _format_stack(thread: threading.Thread) -> str:
 
 
 def _format_traceback(error: BaseException) -> str:
-    """Return the traceback from where the user's code begins."""
+    """Return the traceback of an error without the frames of this folder: it begins in the user's code."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_THIS_FOLDER)]
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)] if frames else []
     return "".join([*lines, *traceback.format_exception_only(type(error), error)]).rstrip()

@@ -1,8 +1,9 @@
-"""`UserMerger`: a user's function as a merger, for batches, logs and stored rows.
+"""`UserMerger`: merges rows with a user's function, in batches, logs and stored rows.
 
-The function gets rows in the order in which they were committed, those of one batch by ordering value. Whether a row is too old
-is for the function to decide. Deletes never reach the function: a delete deletes, and the row behind it begins again. So a
-copy-on-write and a merge-on-read table hold the same rows, if the function is associative.
+The function receives the rows of a key in the order in which they were committed, and the rows of one batch by ordering value.
+The function itself decides whether a row is too old. Deletes never reach the function: a delete removes the key, and the next
+row of the key is handled like the first. So a copy-on-write and a merge-on-read table hold the same rows, if the function is
+associative.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _NOT_DATA = {*META_COLUMNS, OPERATION_COLUMN}
 
 @dataclass(frozen=True)
 class UserMerger(Merger):
-    """A merger that calls a user's function for every pair of rows."""
+    """A merger that calls a user's function for every pair of an older and a newer row."""
 
     is_user_function = True
     ignores_ordering = True
@@ -40,7 +41,7 @@ class UserMerger(Merger):
     builds = True
 
     function: UserFunction
-    #: Whether `_hoodie_operation` counts.
+    #: Whether `_hoodie_operation` decides which rows are deletes, besides `_hoodie_is_deleted`.
     operation: bool = False
 
     @property
@@ -61,7 +62,7 @@ class UserMerger(Merger):
         return MergedPairs(choices, self, old, at, new, rows)
 
     def join_pairs(self, old: pa.Table, new: pa.Table) -> tuple[Choices, pa.Table]:
-        """Return BUILD or DELETE for each pair of rows, and the rows of the pairs that are BUILD."""
+        """Return BUILD or DELETE for each (stored, incoming) pair, and the merged rows of the BUILD pairs in their order."""
         gone = self.is_delete(new)
         fresh = is_fresh(new) & ~gone
         new = drop_marks(new)
@@ -78,9 +79,10 @@ class UserMerger(Merger):
         return choices, take_rows(pa.concat_tables([joined.rows, begun.rows]), np.argsort(places))
 
     def insert(self, new: pa.Table) -> tuple[Flags, pa.Table]:
-        """Return which rows of new keys are stored, and these rows as the function returns them.
+        """Return a mask over `new`, true for the rows to write, and these rows as the user's function returned them.
 
-        A row that was merged in another partition (mark `MADE`) is stored unchanged: the function must not see it twice.
+        `new` are incoming rows whose key has no stored row. A row that was merged in another partition (mark `MADE`) is written
+        unchanged, because the function must not be called for it twice.
         """
         kept = ~self.is_delete(new)
         made = is_made(new)
@@ -95,10 +97,10 @@ class UserMerger(Merger):
         return kept, take_rows(pa.concat_tables([begun.rows, take_rows(new, unchanged)]), order)
 
     def fold(self, runs: Runs) -> Folded:
-        """Join neighbours until one row of each run is left, as `join_neighbours` does, but with deletes among the rows.
+        """Join neighbouring rows until one row of each run is left, as `join_neighbours` does, but with deletes among the rows.
 
-        A round replaces each row at an even place by what it and the row behind it come to: the joined row, or the newer row
-        alone if one of the two is a delete or the newer one follows a delete.
+        A round replaces each row at an even place and the row behind it by one row: the joined row, or the newer row alone if
+        one of the two is a delete or the newer one follows a delete.
         """
         runs = runs.sort_by_ordering()
         rows = drop_marks(runs.rows)
@@ -126,6 +128,7 @@ class UserMerger(Merger):
         return Folded(rows, fresh & ~gone, gone)
 
     def _join(self, old: pa.Table, new: pa.Table) -> JoinedRows:
+        """Call the user's function with the data columns of the pairs; return the merged rows with the meta columns of `new`."""
         if not new.num_rows:
             return JoinedRows(new, np.zeros(0, np.bool_))
         data = _select_data(new)
@@ -133,6 +136,7 @@ class UserMerger(Merger):
         return _add_meta_columns(self.function.join(stored, data), new)
 
     def _begin(self, new: pa.Table) -> JoinedRows:
+        """Call the user's function for rows of keys without an old row; return its rows with the meta columns of `new`."""
         if not new.num_rows:
             return JoinedRows(new, np.zeros(0, np.bool_))
         return _add_meta_columns(self.function.begin(_select_data(new)), new)
@@ -144,9 +148,9 @@ def make_user_merger(
     """Return the merger that calls a registered function.
 
     Args:
-        fixed: the columns of the record key and the partition path.
+        fixed: the columns of the record key and the partition path, which the function must not change.
         timeout_s: seconds that one call may take; 0: no limit.
-        operation: whether `_hoodie_operation` counts.
+        operation: whether `_hoodie_operation` decides which rows are deletes, besides `_hoodie_is_deleted`.
     """
     guard = Guard(f"{registered.kind.value} {registered.name!r}", fixed, timeout_s)
     function_class = RowFunction if registered.kind is Kind.PAYLOAD else ColumnFunction
@@ -154,11 +158,12 @@ def make_user_merger(
 
 
 def _select_data(rows: pa.Table) -> pa.Table:
+    """Return the rows without meta columns and `_hoodie_operation`: the columns that the user's function receives."""
     return rows.select([name for name in rows.column_names if name not in _NOT_DATA])
 
 
 def _add_meta_columns(joined: JoinedRows, new: pa.Table) -> JoinedRows:
-    """Return joined rows with the meta columns of the new rows."""
+    """Return the joined rows with the meta columns of the new rows of their pairs."""
     if joined.rows.num_columns == new.num_columns:
         return joined
     kept = new.filter(pa.array(~joined.gone)) if joined.gone.any() else new
@@ -168,5 +173,5 @@ def _add_meta_columns(joined: JoinedRows, new: pa.Table) -> JoinedRows:
 
 
 def _take_some(rows: pa.Table, at: Positions) -> pa.Table:
-    """Return the rows at ascending positions; the table itself, if these are all rows."""
+    """Return the rows at ascending positions. If these are all rows, return the table itself, without a copy."""
     return rows if len(at) == rows.num_rows else take_rows(rows, at)

@@ -1,7 +1,8 @@
-"""`@penstock.payload`: a user's function over dictionaries. The only place that loops over rows in Python.
+"""`@penstock.payload`: a user's function over dictionaries. The only module that loops over rows in Python.
 
-`merge(old, new)` is called with two rows, or with None and a row if there is no old one. It returns the merged row, or None: the
-key is deleted. Rows are converted to Python values and back, some thousands at a time; `bench/own_payloads.py` measures the cost.
+The user's function is called as `function(old, new)` with two rows, or with None and a row if there is no old row. It returns the
+merged row, or None to delete the key. Rows are converted to Python values and back, some thousands at a time;
+`bench/own_payloads.py` measures the cost.
 """
 
 from __future__ import annotations
@@ -27,20 +28,21 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class RowFunction:
-    """A user's function that takes one pair of rows at a time."""
+    """A user's function that takes one pair of rows at a time, as dictionaries (`@penstock.payload`)."""
 
     registered: Registered
     guard: Guard
 
     def join(self, old: pa.Table, new: pa.Table) -> JoinedRows:
-        """Call the function for each pair, and check what it returns."""
+        """Call the user's function for each pair of an old and a new row, and return the rows that it returned, checked."""
         return self._call_for_all(old, new)
 
     def begin(self, new: pa.Table) -> JoinedRows:
-        """Call the function with None for the old row, and check what it returns."""
+        """Call the user's function for each row with None as the old row, and return the rows that it returned, checked."""
         return self._call_for_all(None, new)
 
     def _call_for_all(self, old: pa.Table | None, new: pa.Table) -> JoinedRows:
+        """Call the user's function for all pairs, `_ROWS_AT_A_TIME` at a time. `old` is None if there are no old rows."""
         rows = []
         gone = []
         for start in range(0, max(new.num_rows, 1), _ROWS_AT_A_TIME):
@@ -51,6 +53,11 @@ class RowFunction:
         return JoinedRows(pa.concat_tables(rows), np.concatenate(gone))
 
     def _call_for_part(self, old: pa.Table | None, new: pa.Table) -> JoinedRows:
+        """Call the user's function for each pair of a part, under the guard.
+
+        Turn the dictionaries that it returns into a checked table.
+        """
+
         def call(progress: CallProgress) -> list[Any]:
             return self._call_for_each(old, new, progress)
 
@@ -64,7 +71,10 @@ class RowFunction:
         return JoinedRows(check_rows(self.guard, self._to_table(kept_rows, new), old, new).rows, gone)
 
     def _call_for_each(self, old: pa.Table | None, new: pa.Table, progress: CallProgress) -> list[Any]:
-        """Return what the function returns for each pair, one after another."""
+        """Return the result of the user's function for each pair: a dictionary or None.
+
+        Keep the current position in `progress`.
+        """
         function = self.registered.function
         expected = set(new.column_names)
         old_rows: Sequence[Row | None] = [None] * new.num_rows if old is None else old.to_pylist()
@@ -78,6 +88,12 @@ class RowFunction:
         return returned
 
     def _check_row(self, row: Any, expected: set[str], new: pa.Table, at: int) -> None:
+        """Raise PayloadError if the function returned no dictionary, or one with other keys than the table's columns.
+
+        Args:
+            expected: the names of the table's columns. `_hoodie_is_deleted` may come in addition.
+            new: the new rows, and `at` the position of the current one, to name its key in the error.
+        """
         if not isinstance(row, dict):
             raise self.guard.make_error(f"returned a {type(row).__name__}, neither a dict nor None,", new, at)
         if row.keys() == expected:
@@ -93,10 +109,12 @@ class RowFunction:
             raise self.guard.make_error(f"returned a row {' and '.join(wrong)},", new, at)
 
     def _to_table(self, rows: list[Row], new: pa.Table) -> pa.Table:
+        """Return the dictionaries as a table with the schema of `new`."""
         columns = [self._to_column([row[field.name] for row in rows], field, new) for field in new.schema]
         return pa.table(columns, schema=new.schema)
 
     def _to_column(self, values: list[Any], field: pa.Field, new: pa.Table) -> pa.Array:
+        """Return the values as an array of the field's type. Raise PayloadError about the first value that does not fit."""
         try:
             return pa.array(values, field.type)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
@@ -106,6 +124,7 @@ class RowFunction:
 
 
 def _fits(value: Any, field: pa.Field) -> bool:
+    """Whether Arrow can convert the Python value to the field's type."""
     try:
         pa.array([value], field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):

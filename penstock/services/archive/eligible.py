@@ -1,4 +1,4 @@
-"""Which instants may be archived. Kernels: a timeline and options in, instants out.
+"""Chooses the instants that may be archived. Kernels: a timeline and options in, instants out.
 
 An instant stays on the timeline:
 
@@ -30,14 +30,18 @@ _COUNTING_TRIGGERS = ("NUM_COMMITS", "NUM_AND_TIME")
 
 @dataclass(frozen=True)
 class ArchiveLimits:
-    """If there are more than `most` instants of a kind, the oldest are archived until `least` are left."""
+    """Limits on the number of instants on the timeline.
+
+    If there are more than `most`, the oldest are archived until `least` are left. Commits, cleans and rollbacks are counted
+    separately.
+    """
 
     least: int
     most: int
 
 
 def archive_limits(timeline: Timeline, options: Options, now: datetime) -> ArchiveLimits:
-    """Return the limits that the options set, raised if cleaning needs more commits on the timeline.
+    """Return the limits on the number of instants that the options set, raised if cleaning needs more commits on the timeline.
 
     Args:
         now: the current time in the timeline's time zone.
@@ -53,11 +57,11 @@ def archive_limits(timeline: Timeline, options: Options, now: datetime) -> Archi
 
 
 def archivable(timeline: Timeline, options: Options, now: datetime, *, merge_on_read: bool) -> list[Instant]:
-    """Return the completed instants that may be archived, oldest first. Decided from the timeline and options, without other
-    files.
+    """Return the completed instants that may be archived, oldest first, as far as timeline and options decide. Reads no files.
 
     Args:
         now: the current time in the timeline's time zone.
+        merge_on_read: whether the table is merge-on-read. Then delta commits that the compaction trigger counts stay.
     """
     limits = archive_limits(timeline, options, now)
     commits = _archivable_commits(timeline, options, limits, merge_on_read)
@@ -65,7 +69,7 @@ def archivable(timeline: Timeline, options: Options, now: datetime, *, merge_on_
 
 
 def _archivable_services(timeline: Timeline, limits: ArchiveLimits) -> list[Instant]:
-    """Return the completed cleans and rollbacks that exceed the limits, of each action the oldest."""
+    """Return the completed cleans and rollbacks that may be archived: of each action, the oldest ones above the limits."""
     oldest: list[Instant] = []
     for action in (Action.CLEAN, Action.ROLLBACK):
         instants = timeline.filter(action, state=State.COMPLETED)
@@ -75,6 +79,10 @@ def _archivable_services(timeline: Timeline, limits: ArchiveLimits) -> list[Inst
 
 
 def _archivable_commits(timeline: Timeline, options: Options, limits: ArchiveLimits, merge_on_read: bool) -> list[Instant]:
+    """Return the completed commits that may be archived, oldest first.
+
+    The docstring of the module lists the reasons to keep a commit.
+    """
     writes = timeline.writes
     if len(writes) <= limits.most:
         return []
@@ -91,9 +99,10 @@ def _archivable_commits(timeline: Timeline, options: Options, limits: ArchiveLim
 
 
 def _end_before_pending(timeline: Timeline) -> str | None:
-    """Return the time of the last commit before the oldest pending write or plan.
+    """Return the instant time from which on commits must stay on the timeline because of pending writes and plans.
 
-    Return the time of that write or plan if no commit comes before it, and None if no write or plan is pending.
+    That is the time of the last commit before the oldest pending write or plan; if there is no such commit, the time of that
+    write or plan. None if no write or plan is pending.
     """
     oldest = next((instant.time for instant in timeline.pending if instant.action.family in WRITE_ACTIONS), None)
     if oldest is None:
@@ -102,7 +111,10 @@ def _end_before_pending(timeline: Timeline) -> str | None:
 
 
 def _end_for_compaction(timeline: Timeline, options: Options) -> str | None:
-    """Return the time of the oldest instant that the compaction trigger counts; None if the trigger does not count commits."""
+    """Return the instant time from which on commits must stay on the timeline because the compaction trigger counts them.
+
+    None if the trigger does not count delta commits, or there are none.
+    """
     if options[o.COMPACT_TRIGGER_STRATEGY] not in _COUNTING_TRIGGERS:
         return None
     compactions = [write.time for write in timeline.writes if write.action is Action.COMMIT]
@@ -119,7 +131,7 @@ def _end_for_compaction(timeline: Timeline, options: Options) -> str | None:
 
 
 def states_of(names: Iterable[str], instants: Iterable[Instant]) -> list[str]:
-    """Return the names of the timeline files of `instants`, by time; of one instant in the order requested, inflight, completed.
+    """Return the names of the timeline files of `instants`, sorted by instant time, then requested, inflight, completed.
 
     Args:
         names: the names of all files in the timeline folder.

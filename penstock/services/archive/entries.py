@@ -37,10 +37,11 @@ _ROLLING_STAT = "ROLLING_STAT"
 
 
 def archived_entry(instant: Instant, content: bytes, modified_ms: int, *, utc: bool) -> dict[str, Any]:
-    """Return the archive entry of one timeline file.
+    """Return the archive entry that holds the content of one timeline file.
 
     Args:
-        instant: the instant and state of the file, as its name says.
+        instant: the instant and state that the name of the timeline file says.
+        content: the content of the timeline file.
         modified_ms: when the file was written, in milliseconds since 1970.
         utc: whether the table's instant times are in UTC. If false, they are in the time zone of this machine.
 
@@ -63,7 +64,11 @@ def archived_entry(instant: Instant, content: bytes, modified_ms: int, *, utc: b
 
 
 def _content_field(action: Action, state: State, content: bytes) -> dict[str, Any]:
-    """Return a dict of one archive field and the parsed content of a timeline file; an empty dict if Hudi archives no content."""
+    """Return the field of the archive entry that holds the content of a timeline file, as a dict with one item.
+
+    The key is the field name, the value the parsed content. The dict is empty if Hudi archives no content for this action and
+    state.
+    """
     if action in (Action.COMMIT, Action.DELTA_COMMIT):
         return {"hoodieCommitMetadata": _commit_metadata(content)}
     if action is Action.REPLACE_COMMIT:
@@ -80,6 +85,7 @@ def _content_field(action: Action, state: State, content: bytes) -> dict[str, An
 
 
 def _replace_field(state: State, content: bytes) -> dict[str, Any]:
+    """Return the field of the archive entry for a timeline file of a replace commit; an empty dict if the file is empty."""
     if state is State.COMPLETED:
         parsed = json.loads(content)
         replaced = {path: list(ids) for path, ids in (parsed.get("partitionToReplaceFileIds") or {}).items()}
@@ -92,7 +98,7 @@ def _replace_field(state: State, content: bytes) -> dict[str, Any]:
 
 
 def _commit_metadata(content: bytes) -> dict[str, Any]:
-    """Return commit metadata in the form of Hudi's Avro schema. An empty file yields metadata without write stats."""
+    """Convert a commit file from JSON to the record of Hudi's Avro schema. An empty file becomes a record without write stats."""
     parsed: Mapping[str, Any] = json.loads(content) if content else {}
     stats = parsed.get("partitionToWriteStats") or {}
     extra = {key: value for key, value in (parsed.get("extraMetadata") or {}).items() if value is not None}
@@ -106,5 +112,6 @@ def _commit_metadata(content: bytes) -> dict[str, Any]:
 
 
 def _write_stat(stat: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert one write stat from JSON to the record of Hudi's Avro schema."""
     texts = {name: stat.get(name) for name in _STAT_TEXTS}
     return texts | {name: int(stat.get(name) or 0) for name in _STAT_NUMBERS}

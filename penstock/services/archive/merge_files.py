@@ -22,7 +22,9 @@ _PLAN = "HoodieMergeArchiveFilePlan"
 
 
 def merge_small_files(table: TableState) -> str | None:
-    """Merge the small archive files that are newer than the newest large one, if there are enough of them.
+    """Merge the small archive files that are newer than the newest large archive file into one new file.
+
+    Do nothing if there are fewer than `hoodie.archive.merge.files.batch.size` of them, or if another process merges.
 
     Returns:
         The path of the new file; None if nothing was merged.
@@ -64,7 +66,7 @@ def merge_small_files(table: TableState) -> str | None:
 
 
 def _newest_small(files: Sequence[FileInfo], limit_bytes: int) -> list[FileInfo]:
-    """Return the files that are newer than the newest file above `limit_bytes`, oldest first.
+    """Return the archive files that are newer than the newest file larger than `limit_bytes`, oldest first.
 
     Args:
         files: all archive files, oldest first.
@@ -78,7 +80,7 @@ def _newest_small(files: Sequence[FileInfo], limit_bytes: int) -> list[FileInfo]
 
 
 def finish_merge(table: TableState) -> None:
-    """Undo or finish a merge that crashed, if there is one."""
+    """Finish or undo a merge of archive files that a crashed process left; do nothing if there is none."""
     storage = table.storage
     folder = archive_path(table.base_path, table.config.archive_folder)
     plan = join(folder, MERGE_PLAN)

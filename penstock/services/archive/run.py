@@ -44,7 +44,7 @@ InstantKey = tuple[str, Action]
 
 @dataclass(frozen=True)
 class Archived:
-    """The result of an archiving run: the instants that were archived."""
+    """The result of an archiving run: the instants that were archived, and the new archive file."""
 
     #: Path of the new archive file; None if an earlier run that crashed had written all entries already.
     file: str | None
@@ -52,10 +52,11 @@ class Archived:
 
 
 def archive(table: TableState, stages: Stages | None = None) -> Archived | None:
-    """Archive the instants that `choose_instants` returns. Return None if there are none.
+    """Move the instants that `choose_instants` returns from the timeline to the archive. Return None if there are none.
 
     Args:
         table: the table; its timeline must have been loaded right before.
+        stages: reports progress; None to report none.
 
     Raises:
         CorruptFile: a timeline file or the newest archive file cannot be read. Then no timeline file was removed.
@@ -76,7 +77,10 @@ def archive(table: TableState, stages: Stages | None = None) -> Archived | None:
 
 
 def choose_instants(table: TableState) -> list[Instant]:
-    """Return the instants that may be archived now, oldest first. Raise WriteConflict if the table is being restored."""
+    """Return the instants to archive now, oldest first. Raise WriteConflict if the table is being restored.
+
+    Replace commits whose replaced file groups still have files stay, and so do later commits.
+    """
     if table.timeline.pending_restore is not None:
         raise WriteConflict(f"{table.base_path} is being restored; archive its timeline when that is finished")
     now = clock.utc_now() if table.config.timeline_utc else clock.local_now()
@@ -90,9 +94,9 @@ def choose_instants(table: TableState) -> list[Instant]:
 
 
 def _first_replace_with_files(table: TableState, instants: Sequence[Instant]) -> Instant | None:
-    """Return the first replace commit of `instants` whose replaced file groups still have files; None if there is none.
+    """Return the first replace commit among `instants` whose replaced file groups still have files; None if there is none.
 
-    If that commit left the timeline, queries would read the replaced files again.
+    That commit must stay: without it on the timeline, queries would read the replaced files again.
     """
     file_ids: dict[str, frozenset[str]] = {}  # by partition path; several replace commits may name one partition
     for instant in instants:
@@ -110,13 +114,16 @@ def _first_replace_with_files(table: TableState, instants: Sequence[Instant]) ->
 
 
 def _list_file_ids(table: TableState, path: str) -> frozenset[str]:
+    """Return the file ids of all data files in the folder of a partition."""
     files = table.storage.list(join(table.base_path, path))
     names = [parse_base_name(file.name) or parse_log_name(file.name) for file in files]
     return frozenset(name.file_id for name in names if name is not None)
 
 
 def _archive(table: TableState, files: Mapping[str, FileInfo], instants: Sequence[Instant]) -> Archived:
-    """Write the entries of `instants` to the archive and remove their timeline files.
+    """Write the archive entries of `instants` to a new archive file and remove their files from the timeline.
+
+    Instants with an unreadable timeline file stay on the timeline.
 
     Args:
         files: all files in the timeline folder, by name.
@@ -141,18 +148,19 @@ def _archive(table: TableState, files: Mapping[str, FileInfo], instants: Sequenc
 
 
 def _instant_key(instant: Instant) -> InstantKey:
+    """Return the key that identifies an instant in all its states."""
     return instant.time, instant.action.family
 
 
 def _entry_instant(entry: Entry) -> InstantKey:
+    """Return the key of the instant whose timeline file an archive entry holds."""
     return entry["commitTime"], Action(entry["actionType"]).family
 
 
 def _make_entry(table: TableState, instant: Instant, file: FileInfo) -> Entry | None:
-    """Return the archive entry of one timeline file.
+    """Read one timeline file and return its archive entry; None if the file no longer exists.
 
-    Return None if the file is gone. Also return None, with a warning, if the file is corrupt and
-    `hoodie.fail.on.timeline.archiving` is false; if it is true, raise CorruptFile.
+    If the file is corrupt, raise CorruptFile; with `hoodie.fail.on.timeline.archiving=false`, warn and return None.
     """
     try:
         content = table.storage.read(file.path)
@@ -192,7 +200,11 @@ def _write_entries(table: TableState, entries: Sequence[Entry]) -> str | None:
 
 
 def _remove_files(table: TableState, names: Sequence[str]) -> None:
-    """Remove timeline files: requested and inflight ones concurrently, then completed ones one by one in the order of `names`."""
+    """Remove files from the timeline: requested and inflight files concurrently, then completed files one by one, in order.
+
+    Args:
+        names: names of the files, oldest instant first.
+    """
     pending: list[str] = []
     completed: list[str] = []
     for name in names:

@@ -23,11 +23,14 @@ class Archive(TableService):
         return table.options[o.TABLE_SERVICES_ENABLED] and table.options[o.ARCHIVE_AUTOMATIC]
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether archiving may be due when it runs outside a write: always true."""
+        """Whether archiving may be due when it runs outside a write: always true. `run_due` decides."""
         return True
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
-        """Archive the instants that the options do not keep."""
+        """Archive the instants that need not stay on the timeline.
+
+        Return the number of archived instants as text for a report; None if there were none.
+        """
         done = archive(table, stages)
         return f"{len(done.instants):,} instants archived" if done else None
 

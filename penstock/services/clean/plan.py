@@ -1,4 +1,4 @@
-"""Which files of a partition a clean deletes. A kernel: file names in, file names out.
+"""Decides which files of a partition a clean deletes. Kernels: file names in, file names out.
 
 - The newest slice of a file group stays under every policy, unless the file group was replaced.
 - Policies by commits and by hours: every slice from the earliest retained commit on stays, and the newest slice before that
@@ -25,7 +25,7 @@ from penstock.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class RetentionRules:
-    """The policy and the state of the table that decide which files stay."""
+    """What decides which files a clean keeps: the policy, the timeline, replaced file groups, pending plans and savepoints."""
 
     policy: CleanPolicy
     timeline: Timeline
@@ -42,15 +42,15 @@ class RetentionRules:
 
     @cached_property
     def pending_base_instants(self) -> frozenset[str]:
-        """Instant times of pending compactions: each is the base instant of slices that so far consist of log files only."""
+        """Instant times of pending compactions. A slice with one of these as base instant consists of log files only."""
         compactions = self.timeline.filter(Action.COMPACTION)
         return frozenset(instant.time for instant in compactions if not instant.is_completed)
 
     @cached_property
     def partitions_replaced_lately(self) -> frozenset[str]:
-        """Partitions in which a retained commit replaced file groups.
+        """Paths of the partitions in which a retained commit (`earliest` or later) replaced file groups.
 
-        Queries as of an earlier moment may still read these groups.
+        Queries as of a commit before the replacement may still read these file groups.
         """
         earliest = self.earliest
         if earliest is None:
@@ -58,14 +58,14 @@ class RetentionRules:
         return frozenset(path for (path, _), replaced_at in self.replaced.items() if replaced_at >= earliest)
 
     def is_needed(self, group: GroupId, base_instant: str) -> bool:
-        """Whether a pending plan needs the slice of a file group that has this base instant."""
+        """Whether a pending plan needs the slice of the file group `group` that has this base instant."""
         since = self.needed.get(group)
         return since is not None and base_instant >= since
 
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """What a clean deletes in one partition."""
+    """The names of the files that a clean deletes in one partition, and whether the partition is then empty."""
 
     files: tuple[str, ...] = ()
     #: Whether no data file is left in the partition. Then the partition itself is deleted too.
@@ -73,9 +73,10 @@ class PartitionPlan:
 
 
 def plan_partition(path: str, names: Iterable[str], rules: RetentionRules) -> PartitionPlan:
-    """Plan which files of a partition to delete.
+    """Plan which files of one partition a clean deletes.
 
     Args:
+        path: the partition path.
         names: the names of all files in the partition.
     """
     names = list(names)
@@ -96,7 +97,7 @@ def plan_partition(path: str, names: Iterable[str], rules: RetentionRules) -> Pa
 
 
 def _slices_by_group(names: Iterable[str]) -> dict[str, dict[str, list[str]]]:
-    """Return the names of base files and log files (including those of change data) by file id, then by base instant."""
+    """Group the names of data files by file id, then by base instant. Log files of change data are included."""
     groups: dict[str, dict[str, list[str]]] = {}
     for name in names:
         if base := parse_base_name(name):
@@ -107,7 +108,11 @@ def _slices_by_group(names: Iterable[str]) -> dict[str, dict[str, list[str]]]:
 
 
 def _committed(slices: Iterable[str], rules: RetentionRules) -> list[str]:
-    """Return the base instants of `slices` that are of a completed commit or a pending compaction, newest first."""
+    """Return those base instants that are a completed commit or a pending compaction, newest first.
+
+    Args:
+        slices: the base instants of the slices of a file group.
+    """
     return [
         base_instant
         for base_instant in sorted(slices, reverse=True)
@@ -116,10 +121,12 @@ def _committed(slices: Iterable[str], rules: RetentionRules) -> list[str]:
 
 
 def _old_slices(group: GroupId, newest_first: Sequence[str], rules: RetentionRules) -> list[str]:
-    """Return the base instants of the slices that the policy lets a clean delete. Savepoints are not considered.
+    """Return the base instants of the slices of a file group that the policy and pending plans let a clean delete.
+
+    Savepoints are not considered.
 
     Args:
-        newest_first: base instants of the committed slices of the file group.
+        newest_first: base instants of the committed slices of the file group, newest first.
     """
     free = [base_instant for base_instant in newest_first if not rules.is_needed(group, base_instant)]
     replaced_at = rules.replaced.get(group)

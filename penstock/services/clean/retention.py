@@ -1,4 +1,4 @@
-"""What cleaning keeps: the policy that the options name, and the earliest retained commit. Kernels."""
+"""Decides which commits cleaning keeps readable. Kernels: read the policy from the options, find the earliest retained commit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HOLDING_ACTIONS = WRITE_ACTIONS | {Action.COMPACTION}
 
 
 class CleanPolicy(str, Enum):
-    """How to decide which slices of a file group stay. The values are those of `hoodie.cleaner.policy`."""
+    """The cleaning policy: by what to count the file slices that stay. The values are those of `hoodie.cleaner.policy`."""
 
     COMMITS = "KEEP_LATEST_COMMITS"
     VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
@@ -30,7 +30,7 @@ def clean_policy(options: Options) -> CleanPolicy:
 
 
 def earliest_retained(timeline: Timeline, options: Options, now: datetime) -> Instant | None:
-    """Return the earliest retained commit: cleaning keeps all its files.
+    """Return the earliest retained commit: the oldest commit that stays readable, because cleaning keeps all its files.
 
     Return None if the policy counts file versions, or if there are too few commits to clean.
 
@@ -47,10 +47,10 @@ def earliest_retained(timeline: Timeline, options: Options, now: datetime) -> In
 
 
 def _earliest_of_newest(timeline: Timeline, writes: Sequence[Instant], retained: int) -> Instant | None:
-    """Return the earliest of the newest `retained` commits, or the last commit before the oldest pending write if that is
-    earlier.
+    """Return the earliest of the newest `retained` commits.
 
-    Return None if there are not more than `retained` commits, or no commit before the pending write.
+    If a write or compaction that began before that commit is pending, return the last commit before the pending instant instead.
+    Return None if there are not more than `retained` commits, or no commit before the pending instant.
 
     Args:
         writes: the completed commits, oldest first.

@@ -50,7 +50,7 @@ _MANY_FILES = 1000
 
 @dataclass(frozen=True)
 class DeleteTask:
-    """Files of one partition to delete, at most `_FILES_PER_TASK`. Pickled to a worker."""
+    """Files of one partition for `delete_files` to delete, at most `_FILES_PER_TASK`. Pickled to a worker."""
 
     storage: Storage
     base_path: str
@@ -65,7 +65,7 @@ def clean(spark: SparkSession | None, table: TableState, stages: Stages, *, due:
 
     Args:
         table: the table; its timeline must have been loaded right before.
-        due: plan a new clean even if `hoodie.clean.max.commits` does not ask for one.
+        due: True to plan a new clean even if fewer commits than `hoodie.clean.max.commits` were made since the last clean.
     """
     _check_not_restoring(table)
     if is_lazy(table):
@@ -87,17 +87,22 @@ def clean(spark: SparkSession | None, table: TableState, stages: Stages, *, due:
 
 
 def _check_not_restoring(table: TableState) -> None:
+    """Raise WriteConflict if a restore of the table is pending."""
     restore = table.timeline.pending_restore
     if restore is not None:
         raise WriteConflict(f"{table.base_path} is being restored ({restore.file_name}); clean it when that is finished")
 
 
 def _pending_cleans(table: TableState) -> list[Instant]:
+    """Return the instants of requested and inflight cleans, oldest first."""
     return [instant for instant in table.timeline.filter(Action.CLEAN) if not instant.is_completed]
 
 
 def run_clean(spark: SparkSession | None, table: TableState, instant: Instant, stages: Stages) -> CleanResult | None:
-    """Run the plan of a pending clean and complete it. Return None if its plan is gone or cannot be read."""
+    """Delete the files of a pending clean's plan and complete the clean on the timeline.
+
+    Return the result; None if the plan no longer exists or cannot be read.
+    """
     began = clock.monotonic_s()
     plan = _read_plan(table, instant)
     if plan is None:
@@ -127,12 +132,14 @@ def run_clean(spark: SparkSession | None, table: TableState, instant: Instant, s
 
 
 def _with_fate(path: str, partition: CleanedPartition, plan: CleanPlan, gone: Collection[str]) -> CleanedPartition:
-    """Return the result of a partition with `is_gone` set: whether the partition itself was deleted.
+    """Return the result of one partition with `is_gone` set: whether the partition itself was deleted.
 
     If the plan asked to delete the partition and that was not possible, the partition's metafile is added to the failed files.
     The next clean lists partitions with failed files again.
 
     Args:
+        path: the partition path.
+        partition: the files of the partition that were deleted and those that failed.
         gone: paths of the partitions that were deleted.
     """
     failed = partition.failed
@@ -142,9 +149,10 @@ def _with_fate(path: str, partition: CleanedPartition, plan: CleanPlan, gone: Co
 
 
 def _read_plan(table: TableState, instant: Instant) -> CleanPlan | None:
-    """Read the plan of a clean from its requested file or, if that is unreadable, from its inflight file. Both hold the plan.
+    """Read the plan of a clean from its requested file or, if that is missing or damaged, from its inflight file.
 
-    If neither can be read, delete both with a warning and return None. Also return None if neither exists.
+    Both files hold the plan. If neither can be read, delete both with a warning and return None. Also return None if neither
+    exists.
     """
     problem: CorruptFile | None = None
     for state in (State.REQUESTED, State.INFLIGHT):
@@ -169,6 +177,11 @@ def _read_plan(table: TableState, instant: Instant) -> CleanPlan | None:
 
 
 def _delete(spark: SparkSession | None, table: TableState, plan: CleanPlan, count: int) -> dict[str, CleanedPartition]:
+    """Delete the files of a plan, on the driver or in Spark tasks. Return the deleted and failed files by partition path.
+
+    Args:
+        count: the number of files in the plan.
+    """
     tasks = list(_make_tasks(table, plan.files))
     is_small = count < _MANY_FILES and fits_on_driver(table.options)
     partitions: dict[str, CleanedPartition] = dict.fromkeys((*plan.files, *plan.partitions), CleanedPartition())
@@ -180,13 +193,17 @@ def _delete(spark: SparkSession | None, table: TableState, plan: CleanPlan, coun
 
 
 def _make_tasks(table: TableState, files: Mapping[str, tuple[str, ...]]) -> Iterator[DeleteTask]:
+    """Yield the tasks that delete `files` (names by partition path), each with at most `_FILES_PER_TASK` files."""
     for path, names in files.items():
         for first in range(0, len(names), _FILES_PER_TASK):
             yield DeleteTask(table.storage, table.base_path, path, names[first : first + _FILES_PER_TASK])
 
 
 def delete_files(task: DeleteTask) -> list[list[str]]:
-    """Delete the files of a task. Return two lists: names that were deleted, and names that were not deleted or did not exist."""
+    """Delete the files of a task. Return two lists of file names: deleted, and failed.
+
+    A file that did not exist counts as failed, and so does a name that is not that of a data file.
+    """
     deleted: list[str] = []
     failed: list[str] = []
     for name in task.names:
@@ -204,7 +221,7 @@ def delete_files(task: DeleteTask) -> list[list[str]]:
 
 
 def drop_empty_partition(table: TableState, partition_path: str) -> bool:
-    """Delete a partition if it holds no data files. Return whether it was deleted.
+    """Delete a partition's metafile and folder if the partition holds no data files. Return whether it was deleted.
 
     A writer that is about to create a file in the partition relies on the partition's metafile. So the metafile is deleted only
     while no write is pending, and is written again if a write began during the deletion.
@@ -234,5 +251,6 @@ def drop_empty_partition(table: TableState, partition_path: str) -> bool:
 
 
 def _load_writes(table: TableState) -> list[Instant]:
+    """Load the timeline again; return its writes and plans, completed and pending."""
     instants = load_timeline(table.storage, table.base_path).instants
     return [instant for instant in instants if instant.action.family in WRITE_ACTIONS]

@@ -37,7 +37,7 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
     """Plan a clean and store the plan on the timeline, if a clean is due and there is anything to delete.
 
     Args:
-        due: plan a clean even if `hoodie.clean.max.commits` does not ask for one.
+        due: True to plan a clean even if fewer commits than `hoodie.clean.max.commits` were made since the last clean.
 
     Returns:
         The plan's instant; None if no plan was stored.
@@ -60,13 +60,13 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
 
 
 def _is_worth_keeping(table: TableState, last: CleanResult | None, plan: CleanPlan) -> bool:
-    """Whether a plan without files to delete spares the next clean work.
+    """Whether to store a plan without files to delete, because its result spares the next clean work.
 
-    That is so if making the plan read so many commits that they may soon be archived, or listed all partitions because a
-    savepoint was deleted.
+    True if making the plan read so many commits that they may soon be archived, or listed all partitions because a savepoint was
+    deleted.
 
     Args:
-        last: the result of the last clean.
+        last: the result of the last clean; None if there is none.
     """
     if plan.earliest is None or not table.options[o.CLEANER_INCREMENTAL]:
         return False
@@ -78,7 +78,7 @@ def _is_worth_keeping(table: TableState, last: CleanResult | None, plan: CleanPl
 
 
 def last_clean(table: TableState) -> CleanResult | None:
-    """Read the result of the newest completed clean; None if there is none. Raise CorruptFile if it cannot be read."""
+    """Return the result of the newest completed clean; None if there is none. Raise CorruptFile if it cannot be read."""
     cleans = table.timeline.filter(Action.CLEAN, state=State.COMPLETED)
     if not cleans:
         return None
@@ -90,7 +90,7 @@ def last_clean(table: TableState) -> CleanResult | None:
 
 
 def is_due(table: TableState, last: CleanResult | None) -> bool:
-    """Whether at least `hoodie.clean.max.commits` commits were completed since the last clean.
+    """Whether a clean is due: at least `hoodie.clean.max.commits` commits were completed since the last clean.
 
     Args:
         last: the result of the last clean; None if there is none.
@@ -100,7 +100,7 @@ def is_due(table: TableState, last: CleanResult | None) -> bool:
 
 
 def make_clean_plan(table: TableState, last: CleanResult | None) -> CleanPlan:
-    """Plan which files a clean of the table deletes. Nothing is written.
+    """Plan which files of the table a clean deletes. Writes nothing.
 
     Args:
         last: the result of the last clean; None if there is none.
@@ -140,7 +140,7 @@ def make_clean_plan(table: TableState, last: CleanResult | None) -> CleanPlan:
 
 
 def needed_slices(table: TableState) -> dict[GroupId, str]:
-    """Return the file groups that pending plans are going to read, each with the base instant of the earliest slice needed."""
+    """Return the file groups that pending plans will read, each with the base instant of the earliest slice that a plan needs."""
     needed: dict[GroupId, str] = {}
     for action in (Action.COMPACTION, Action.LOG_COMPACTION):
         for _, plan in list_compaction_plans(table, action):
@@ -166,11 +166,11 @@ def _base_instant(planned: ClusteringSlice) -> str:
 
 
 def changed_partitions(table: TableState, last: CleanResult | None, earliest: Instant | None) -> list[str] | None:
-    """Return the paths of the partitions that may hold files to delete; None if all partitions have to be listed.
+    """Return the paths of the partitions that a clean has to list: those that may hold files to delete. None for all partitions.
 
     Args:
         last: the result of the last clean; None if there is none.
-        earliest: the earliest retained commit.
+        earliest: the earliest retained commit; None if the policy has none.
     """
     if earliest is None or not table.options[o.CLEANER_INCREMENTAL]:
         return None
@@ -197,7 +197,12 @@ def changed_partitions(table: TableState, last: CleanResult | None, earliest: In
 
 
 def _lost_savepoint(last: CleanResult | None, savepoints: Sequence[str]) -> bool:
-    """Whether a savepoint that existed at the last clean was deleted since. It may have held files of any partition."""
+    """Whether a savepoint that existed at the last clean was deleted since. That savepoint may have held files of any partition.
+
+    Args:
+        last: the result of the last clean; None if there is none.
+        savepoints: the instant times of the savepoints that exist now.
+    """
     return last is not None and not set(last.savepoints) <= set(savepoints)
 
 

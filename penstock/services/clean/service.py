@@ -23,11 +23,14 @@ class Clean(TableService):
         return table.options[o.TABLE_SERVICES_ENABLED] and table.options[o.CLEAN_AUTOMATIC]
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether cleaning may be due when it runs outside a write: always true."""
+        """Whether cleaning may be due when it runs outside a write: always true. `run_due` decides."""
         return True
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
-        """Run pending cleans; then, if a new clean is due, plan it and run it."""
+        """Run pending cleans; then, if a new clean is due, plan it and run it.
+
+        Return the number of deleted files as text for a report; None if no clean was run.
+        """
         done = clean(spark, table, stages)
         return f"{sum(result.files_deleted for result in done):,} files deleted" if done else None
 

@@ -2,8 +2,7 @@
 
 `service.py` is the entrance: `CLUSTERING`, which `services/planned.py` schedules and runs. `triggers.py` decides when a plan is
 due. `plan.py`, `partition_filters.py` and `strategies.py` make the plan, `planned_slices.py` checks whether a write has changed
-its
-file groups since, `tasks.py` cuts the plan into tasks. Kernels: `rewrite_group.py` rewrites a group in one task,
+its file groups since, `tasks.py` cuts the plan into tasks. Kernels: `rewrite_group.py` rewrites a group in one task,
 `rewrite_large.py` a large group in several; `row_order.py` and `curves.py` compute the order of rows. `resize_buckets.py` plans
 and runs the clustering of consistent hashing, which splits and joins buckets. `unschedule.py` removes a plan from the timeline.
 """

@@ -1,4 +1,4 @@
-"""Clustering after a write: whether the options ask for it, and a check before the write that it can run."""
+"""Clustering after a write: decides whether the options ask for it, and checks before the write that it can run."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from penstock.table.state import TableState
 
 
 def check_inline(table: TableState, avro: str) -> None:
-    """Raise an error if the options ask for a clustering after the write and it could not run. Called before the write begins.
+    """Raise an error if the options ask for a clustering after the write that could not run. Called before the write begins.
 
     Args:
-        avro: the Avro schema of the rows that are about to be written.
+        avro: the Avro schema of the rows to write, as JSON.
 
     Raises:
         SchemaError: rows cannot be sorted by the columns that the options name.
@@ -27,9 +27,9 @@ def check_inline(table: TableState, avro: str) -> None:
 
 
 def clusters_after_write(table: TableState) -> bool:
-    """Whether a write also clusters or plans a clustering.
+    """Whether the options ask to run or plan a clustering after each write.
 
-    `hoodie.clustering.async.enabled` alone leaves both to another process.
+    False if only `hoodie.clustering.async.enabled` is set: then another process plans and runs clusterings.
     """
     options = table.options
     return options[o.TABLE_SERVICES_ENABLED] and (options[o.CLUSTERING_INLINE] or options[o.CLUSTERING_SCHEDULE_INLINE])

@@ -1,4 +1,4 @@
-"""The check that a table has no buckets: clustering must not move a row out of the file group that its key hashes to."""
+"""Checks that a table has no buckets: clustering must not move a row out of the file group that its key hashes to."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from penstock.table.state import TableState
 
 
 def check_no_buckets(table: TableState, file_ids: Iterable[str] = ()) -> None:
-    """Raise Unsupported if the table has buckets: clustering would move a row out of the bucket of its key.
+    """Raise Unsupported if the table has buckets: clustering would move rows out of the bucket that their key hashes to.
 
     Args:
-        file_ids: file ids of the table. The properties of a table that Hudi wrote do not always say that it has buckets; the
-            form of its file ids does.
+        file_ids: file ids of the table. `hoodie.properties` of a table that Hudi wrote does not always name the bucket index; the
+            form of the file ids shows it.
     """
     named = {table.options[o.INDEX_TYPE].upper(), table.config.raw.get(o.INDEX_TYPE.key, "").upper()}
     if "BUCKET" in named or find_bucket_engine(table, list(file_ids)) is not None:

@@ -32,9 +32,9 @@ MOST_COLUMNS = 8
 
 
 def order_words(column: pa.ChunkedArray) -> Words:
-    """Return a word for each value, in the same order as the values. A word depends on its value alone. Nulls come first.
+    """Return an unsigned 64-bit number per value, in the same order as the values; 0 for nulls, so they come first.
 
-    Of strings and binary values only the first eight bytes count.
+    The number depends on the value alone. Of strings and binary values only the first eight bytes count.
     """
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
@@ -49,6 +49,7 @@ def order_words(column: pa.ChunkedArray) -> Words:
 
 
 def _words_of_integers(column: pa.ChunkedArray) -> Words:
+    """Return an unsigned 64-bit number per integer, boolean, date, time or timestamp, in the same order as the values."""
     kind = column.type
     if not (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
         column = pc.cast(column, pa.int32() if kind.bit_width == 32 else pa.int64())  # dates, times and timestamps
@@ -58,6 +59,7 @@ def _words_of_integers(column: pa.ChunkedArray) -> Words:
 
 
 def _words_of_floats(values: Floats) -> Words:
+    """Return an unsigned 64-bit number per floating point value, in the same order as the values."""
     bits = np.ascontiguousarray(values + 0.0).view(np.uint64)  # adding zero turns -0.0 into 0.0
     # IEEE 754: the bits of positive numbers are in order, those of negative ones in reverse order. Negative numbers are inverted,
     # and positive ones get the upper bit, so that they come behind.
@@ -65,12 +67,13 @@ def _words_of_floats(values: Floats) -> Words:
 
 
 def _words_of_texts(column: pa.ChunkedArray) -> Words:
+    """Return an unsigned 64-bit number per string or binary value, made of its first eight bytes."""
     parts = [_leading_bytes(chunk) for chunk in column.chunks]
     return np.concatenate([np.empty(0, np.uint64), *parts])  # the empty one is for a column without chunks
 
 
 def _leading_bytes(texts: pa.Array) -> Words:
-    """Return the first eight bytes of each string as a big-endian number, padded with zeros."""
+    """Return the first eight bytes of each string or binary value as a big-endian number, padded with zero bytes."""
     _, offsets, data = texts.buffers()
     words = np.zeros(len(texts), np.uint64)
     if data is None or not data.size:
@@ -88,11 +91,15 @@ def _leading_bytes(texts: pa.Array) -> Words:
 
 
 def stretch_to_sample(sample: pa.ChunkedArray, column: pa.ChunkedArray) -> Words:
-    """Return a word for each value, scaled so that the range from least to greatest value of a sample uses all bits.
+    """Return an unsigned 64-bit number per value, scaled so that the range of values in `sample` uses all bits.
 
-    Nulls come first. A curve compares the upper bits of all columns first. Small whole numbers would differ in their last bits
-    only, and floating point numbers spend most of their bits on tiny values; without stretching, such a column would hardly
-    count.
+    Values outside the range count as its nearest end. Nulls become 0, so they come first. A curve compares the upper bits of all
+    columns first. Small whole numbers would differ in their last bits only, and floating point numbers spend most of their bits
+    on tiny values; without scaling, such a column would hardly influence the order.
+
+    Args:
+        sample: sampled values of the column.
+        column: the values to convert.
     """
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
         return _stretch_floats(_to_floats(sample.drop_null()), _to_floats(column), pc.is_null(column).to_numpy())
@@ -109,10 +116,20 @@ def stretch_to_sample(sample: pa.ChunkedArray, column: pa.ChunkedArray) -> Words
 
 
 def _to_floats(column: pa.ChunkedArray) -> Floats:
+    """Return the values of a column as 64-bit floats; 0 for nulls."""
     return pc.fill_null(pc.cast(column, pa.float64(), safe=False), 0.0).to_numpy()
 
 
 def _stretch_floats(known: Floats, values: Floats, is_null: npt.NDArray[np.bool_]) -> Words:
+    """Return an unsigned 64-bit number per float, scaled to the range of the finite values in `known`.
+
+    Nulls become 0, NaN counts as the greatest value.
+
+    Args:
+        known: sampled values.
+        values: the values to convert.
+        is_null: a mask over `values`, true for nulls.
+    """
     known = known[np.isfinite(known)]
     if not len(known):
         return np.zeros(len(values), np.uint64)
@@ -128,9 +145,9 @@ def _stretch_floats(known: Floats, values: Floats, is_null: npt.NDArray[np.bool_
 
 
 def encode_distinct(column: pa.ChunkedArray) -> tuple[pa.Array, npt.NDArray[np.int32]]:
-    """Return the distinct values of a column, and for every row the number of its value.
+    """Return the distinct values of a column, and for each row the position of its value among them.
 
-    The values are in the order of their first occurrence. The number of a null is the count of distinct values.
+    The distinct values are in the order of their first occurrence. For a null, the position is the number of distinct values.
     """
     encoded = column.dictionary_encode().unify_dictionaries()
     values = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], column.type)
@@ -139,9 +156,12 @@ def encode_distinct(column: pa.ChunkedArray) -> tuple[pa.Array, npt.NDArray[np.i
 
 
 def rank_in_sample(sample: pa.ChunkedArray, column: pa.ChunkedArray) -> Words:
-    """Return for each value how many values of a sample are less or equal, shifted to the upper bits of a word.
+    """Return the rank of each value of `column` in `sample`, as an unsigned 64-bit number that uses the upper bits.
 
-    Nulls come first.
+    The rank is one plus the number of sampled values that are less or equal. Nulls have rank 0, so they come first.
+
+    Args:
+        sample: sampled values of the column.
     """
     values, codes = encode_distinct(column)
     known = sample.drop_null()
@@ -160,10 +180,15 @@ def rank_in_sample(sample: pa.ChunkedArray, column: pa.ChunkedArray) -> Words:
 
 
 def z_order(columns: Sequence[Words]) -> list[Words]:
-    """Interleave the bits of all columns, the highest first. Return columns of numbers to sort by, the most significant first.
+    """Compute the position of each row on the z-order curve, by interleaving the bits of all columns.
+
+    Return columns of numbers to sort by, the most significant column first.
 
     Byte by byte: the eight bits of a byte are spread by a table of 256 entries, so that the bits of the other columns fit between
     them. One byte of all columns takes 8 bits per column, and as many bytes as fit are packed into one word.
+
+    Args:
+        columns: for each sort column, an unsigned 64-bit number per row.
     """
     count = len(columns)
     spread = _spread_bits(count)
@@ -183,7 +208,11 @@ def z_order(columns: Sequence[Words]) -> list[Words]:
 
 
 def _spread_bits(count: int) -> Words:
-    """Return a table of 256 words: the bits of each byte, with `count - 1` zero bits between them."""
+    """Return a table that maps each byte to a 64-bit number: the byte's bits with `count - 1` zero bits between neighbours.
+
+    Args:
+        count: the number of columns whose bits are interleaved.
+    """
     numbers = np.arange(256, dtype=np.uint64)
     spread = np.zeros(256, np.uint64)
     for bit in range(8):
@@ -195,7 +224,10 @@ def hilbert(columns: Sequence[Words]) -> list[Words]:
     """Compute the position of each row on the hilbert curve. Return columns of numbers to sort by, the most significant first.
 
     Skilling's transform of coordinates, for all rows at once: undo the turns of every level, then Gray-encode across the columns.
-    The bits of the result, taken in turn, are the place on the curve.
+    Interleaving the bits of the result (`z_order`) yields the position.
+
+    Args:
+        columns: for each sort column, an unsigned 64-bit number per row.
     """
     axes = [column.copy() for column in columns]
     for level in range(_WORD_BITS - 1, 0, -1):
@@ -212,9 +244,13 @@ def hilbert(columns: Sequence[Words]) -> list[Words]:
 
 
 def _undo_turn(axes: list[Words], bit: np.uint64) -> None:
-    """Undo on one level how a cell is mirrored (its first axis) or turned (its first axis swapped with another). In place.
+    """Undo, on the level of `bit`, how the hilbert curve mirrors and turns its cells. Changes `axes` in place.
 
-    Where the bit of an axis is set, the lower bits of the first axis are inverted; elsewhere they are swapped with the axis's.
+    For each axis: where `bit` is set, invert the lower bits of the first axis; elsewhere swap the lower bits of both axes.
+
+    Args:
+        axes: for each sort column, an unsigned 64-bit number per row.
+        bit: a number with one bit set, that of the level.
     """
     lower_bits = bit - np.uint64(1)
     first = axes[0]

@@ -1,4 +1,4 @@
-"""Which partitions a clustering plan considers. Kernels over partition paths, which are compared as strings.
+"""Chooses the partitions that a clustering plan considers. Kernels over partition paths, which are compared as strings.
 
 A new filter is one entry of `FILTERS`.
 """
@@ -17,7 +17,7 @@ from penstock.options import Options
 
 @dataclass(frozen=True)
 class Selection:
-    """The options by which the filters choose partitions."""
+    """The options that choose partitions: the filter and its parameters."""
 
     #: Name of the filter: a key of `FILTERS`.
     mode: str = "NONE"
@@ -36,7 +36,7 @@ class Selection:
 
 
 def selection_of(options: Options, mode: str | None = None) -> Selection:
-    """Return the selection that the options describe.
+    """Read the partition filter and its parameters from the options.
 
     Args:
         mode: the filter that the plan strategy implies; None to use the filter that the options name.
@@ -54,7 +54,10 @@ def selection_of(options: Options, mode: str | None = None) -> Selection:
 
 
 def choose_partitions(paths: Sequence[str], selection: Selection) -> list[str]:
-    """Return the partition paths that a plan considers. Raise OptionError if the pattern is not a regular expression."""
+    """Return those of the partitions `paths` that a plan considers. Raise OptionError if the pattern is no regular expression.
+
+    First keep the named partitions or, if none is named, those that match the pattern; then apply the filter.
+    """
     if selection.named:
         named = set(selection.named)
         candidates = [path for path in paths if path in named]
@@ -64,6 +67,7 @@ def choose_partitions(paths: Sequence[str], selection: Selection) -> list[str]:
 
 
 def _match(paths: Sequence[str], pattern: str | None) -> list[str]:
+    """Return the paths that match the regular expression as a whole; all paths if `pattern` is None or empty."""
     if not pattern:
         return list(paths)
     try:
@@ -74,25 +78,28 @@ def _match(paths: Sequence[str], pattern: str | None) -> list[str]:
 
 
 def choose_all(paths: Sequence[str], selection: Selection) -> list[str]:
-    """Choose all partitions."""
+    """Return all partitions: filter NONE."""
     return list(paths)
 
 
 def choose_recent(paths: Sequence[str], selection: Selection) -> list[str]:
-    """Choose the newest `lookback` partitions after skipping the newest `skip` ones; the newest comes first."""
+    """Skip the newest `skip` partitions, then return the next `lookback` ones, newest first: filter RECENT_DAYS."""
     newest = sorted(paths, reverse=True)[selection.skip :]
     return newest[: selection.lookback] if selection.lookback > 0 else newest
 
 
 def choose_between(paths: Sequence[str], selection: Selection) -> list[str]:
-    """Choose the partitions from `selection.begin` to `selection.end`, both included. None is an open end."""
+    """Return the partitions from `selection.begin` to `selection.end`, both included: filter SELECTED_PARTITIONS.
+
+    None means that there is no limit at that end.
+    """
     first = selection.begin or ""
     last = selection.end
     return [path for path in paths if path >= first and (last is None or path <= last)]
 
 
 def choose_rolling(paths: Sequence[str], selection: Selection) -> list[str]:
-    """Choose a twenty-fourth of the partitions, a different one each hour of the day."""
+    """Return every 24th partition, others in each hour of the day: filter DAY_ROLLING."""
     return sorted(paths)[selection.hour :: 24]
 
 

@@ -62,6 +62,7 @@ def make_plan(table: TableState) -> ClusteringPlan:
 
 
 def _rewrite_groups(table: TableState, file_groups: Sequence[FileGroup], strategy: Strategy) -> tuple[ClusteringGroup, ...]:
+    """Return the groups of a plan that rewrites small file groups, as the strategy forms them. Raise Unsupported for buckets."""
     limits = clustering_limits(table.options)
     by_partition = _eligible_slices(table, file_groups, limits)
     file_ids = []
@@ -72,9 +73,9 @@ def _rewrite_groups(table: TableState, file_groups: Sequence[FileGroup], strateg
 
 
 def _resize_groups(table: TableState, file_groups: Sequence[FileGroup], rings: HashRings) -> tuple[ClusteringGroup, ...]:
-    """Return the groups of a plan that splits and joins buckets.
+    """Return the groups of a plan that splits and joins buckets of consistent hashing.
 
-    Partitions of pending clusterings are left out: both plans would change the same hash ring.
+    Partitions with a pending clustering are left out: both plans would change the same hash ring.
     """
     limits = replace(clustering_limits(table.options), small_file_limit=LONG_MAX)
     bucket_limits = limits_of(table.options, rings.count)
@@ -87,11 +88,12 @@ def _resize_groups(table: TableState, file_groups: Sequence[FileGroup], rings: H
 
 
 def _eligible_slices(table: TableState, file_groups: Sequence[FileGroup], limits: ClusteringLimits) -> dict[str, list[FileSlice]]:
+    """Return the newest slice of each small file group that no pending plan owns, as lists by partition path."""
     return eligible_slices(file_groups, load_visibility(table), find_pending_groups(table).keys(), limits)
 
 
 def _parameters(options: Options) -> dict[str, str]:
-    """Return the options about the row order that are stored in the plan, for the process that runs it.
+    """Return the options about the row order to store in the plan, for the process that runs it.
 
     Hudi reads only the sort columns, Penstock reads all of them.
     """

@@ -1,6 +1,7 @@
-"""The file slices that a clustering plan names, and the check that no write has changed their file groups since.
+"""Finds the file slices that a clustering plan names, and checks that no write has changed their file groups since.
 
-Checked twice: before the run begins, by listing files; and right before the commit is published, by reading the timeline.
+The check is made twice: before the run begins, by listing files; and right before the commit is published, by reading the
+timeline.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ GroupKey = tuple[str, str]
 
 
 def planned_slices(table: TableState, time: str, plan: ClusteringPlan) -> list[list[FileSlice]]:
-    """Return the file slices of each group of a plan, with the files found on storage.
+    """Return the file slices of each group of a plan, found by listing the partitions.
+
+    Args:
+        time: the instant time of the plan.
 
     Raises:
         CorruptFile: a file that the plan names is missing.
@@ -41,6 +45,7 @@ def planned_slices(table: TableState, time: str, plan: ClusteringPlan) -> list[l
 
 
 def _file_names(file_groups: Sequence[FileGroup]) -> set[str]:
+    """Return the names of all base files and log files of these file groups."""
     names = set()
     for group in file_groups:
         for file_slice in group.slices:
@@ -57,6 +62,17 @@ def _find_slice(
     newest: Mapping[GroupKey, FileSlice],
     existing: Collection[str],
 ) -> FileSlice:
+    """Return the file slice on storage that the plan names as `planned`.
+
+    Args:
+        time: the instant time of the plan.
+        newest: the newest slice of each file group.
+        existing: the names of all data files in the partitions of the plan.
+
+    Raises:
+        CorruptFile: a file that the plan names is missing.
+        WriteConflict: a write has changed the file group since the plan was made.
+    """
     for name in (planned.base_file, *planned.log_files):
         if name is not None and name not in existing:
             raise CorruptFile(
@@ -75,8 +91,10 @@ def _find_slice(
 def check_untouched(table: TableState, time: str, plan: ClusteringPlan) -> None:
     """Raise WriteConflict if a write that is pending, or was completed since the run began, changes a file group of the plan.
 
+    Reads the timeline again.
+
     Args:
-        table: the table with the timeline of the beginning of the run.
+        table: the table with the timeline as it was when the run began.
         time: the instant time of the plan.
     """
     planned = {(each.partition_path, each.file_id) for each in plan.slices}
@@ -89,7 +107,10 @@ def check_untouched(table: TableState, time: str, plan: ClusteringPlan) -> None:
 
 
 def _groups_of_write(table: TableState, instant: Instant) -> set[GroupKey]:
-    """Return the file groups that the commit file or inflight file of a write names; an empty set if it names none."""
+    """Return the file groups that a write changes or replaces, as its commit file or inflight file names them.
+
+    Return an empty set if the file is missing or names none.
+    """
     if instant.state is State.REQUESTED or table.storage.stat(instant_path(table.base_path, instant)) is None:
         return set()
     try:
@@ -105,6 +126,7 @@ def _groups_of_write(table: TableState, instant: Instant) -> set[GroupKey]:
 
 
 def _changed_group(table: TableState, time: str, path: str, file_id: str) -> WriteConflict:
+    """Return the error for a file group that a write has changed since the clustering at `time` was planned."""
     return WriteConflict(
         f"a write has changed file group {file_id} of partition {path!r} of {table.base_path} since clustering {time} was "
         "planned; unschedule that clustering and plan another"

@@ -44,10 +44,10 @@ _CHANGES = "clustering.group.sequence.no"
 
 
 def rings_to_resize(table: TableState) -> HashRings | None:
-    """Return the hash rings of a table; None if the table has no buckets, and clustering may move rows between file groups.
+    """Return the hash rings of a table with consistent hashing; None if the table has no buckets.
 
     Raises:
-        Unsupported: the table has a fixed number of buckets. Clustering must not move their rows.
+        Unsupported: the table has a fixed number of buckets. Clustering must not move rows out of them.
         OptionError: the options name a strategy that does not fit this table, or do not name the table's index.
     """
     options = table.options
@@ -71,6 +71,7 @@ def rings_to_resize(table: TableState) -> HashRings | None:
 
 
 def _check_strategies(table: TableState) -> None:
+    """Raise OptionError if the options name a plan or execution strategy that is not the one for consistent hashing."""
     for option, wanted in ((o.CLUSTERING_PLAN_STRATEGY, PLANNER), (o.CLUSTERING_EXECUTION_STRATEGY, RUNNER)):
         if table.options.is_set(option) and not _is_same_class(table.options[option], wanted):
             raise OptionError(
@@ -80,7 +81,7 @@ def _check_strategies(table: TableState) -> None:
 
 
 def _is_same_class(name: str, java_class: str) -> bool:
-    """Whether two Java class names are equal without their packages."""
+    """Whether two Java class names are equal, ignoring their packages."""
     return name.rpartition(".")[2] == java_class.rpartition(".")[2]
 
 
@@ -89,7 +90,7 @@ def _is_same_class(name: str, java_class: str) -> bool:
 
 @dataclass(frozen=True)
 class BucketLimits:
-    """When to split and join buckets."""
+    """The sizes from which buckets are split or joined, and how many buckets a partition may have."""
 
     #: Split buckets above `split_bytes`; join neighbours that each have at most `join_bytes`.
     split_bytes: int
@@ -102,7 +103,7 @@ class BucketLimits:
 
 
 def limits_of(options: Options, count: int) -> BucketLimits:
-    """Return the limits that the options set.
+    """Read from the options when to split and join buckets.
 
     Args:
         count: how many buckets a new partition of the table has.
@@ -119,7 +120,7 @@ def limits_of(options: Options, count: int) -> BucketLimits:
 
 @dataclass(frozen=True)
 class FilledBucket:
-    """A bucket of a ring and the slice that holds its rows."""
+    """A bucket of a hash ring, with the file slice that holds its rows."""
 
     #: Number of the bucket on its ring.
     number: int
@@ -127,9 +128,13 @@ class FilledBucket:
 
 
 def resize_groups(slices: Sequence[FileSlice], ring: Ring, limits: BucketLimits) -> Iterator[ClusteringGroup]:
-    """Yield the plan's groups for one partition: first buckets to split, then runs of neighbours to join.
+    """Yield the groups of a plan for one partition: first each bucket to split, then each run of neighbours to join.
 
-    If the options ask to sort rows (`limits.sorts`), all other buckets follow.
+    If the options ask to sort rows (`limits.sorts`), each unchanged bucket follows as a group of its own.
+
+    Args:
+        slices: the newest file slices of the partition.
+        ring: the hash ring of the partition.
     """
     unchanged = []
     count = len(ring.values)
@@ -151,7 +156,7 @@ def resize_groups(slices: Sequence[FileSlice], ring: Ring, limits: BucketLimits)
 
 
 def _filled_buckets(slices: Sequence[FileSlice], ring: Ring) -> list[FilledBucket]:
-    """Return the buckets that have a file slice, in the order of the ring."""
+    """Return the buckets of a ring that have a file slice in `slices`, in the order of the ring."""
     buckets = []
     for file_slice in slices:
         number = ring.number_of(file_slice.file_id)
@@ -164,8 +169,8 @@ def neighbours(buckets: Sequence[FilledBucket], limits: BucketLimits, most_remov
     """Yield runs of small buckets that are next to each other on the ring. Each run is to be joined into one bucket.
 
     Args:
-        buckets: in the order of the ring.
-        most_removed: by how many at most joining may reduce the number of buckets.
+        buckets: the candidates, in the order of the ring.
+        most_removed: how many buckets all joins together may remove, at most.
     """
     run: list[FilledBucket] = []
     for bucket in buckets:
@@ -184,6 +189,11 @@ def neighbours(buckets: Sequence[FilledBucket], limits: BucketLimits, most_remov
 
 
 def _group(buckets: Sequence[FilledBucket], nodes: Sequence[Node], ring: Ring) -> ClusteringGroup:
+    """Return a group of a plan that writes the rows of `buckets` to the new buckets of the ring.
+
+    Args:
+        nodes: the changes of the ring. They are stored in the group.
+    """
     slices = [bucket.file_slice for bucket in buckets]
     records = [{"value": node.value, "fileIdPrefix": node.prefix, "tag": node.tag.value} for node in nodes]
     extra = {_PARTITION: slices[0].partition_path, _NODES: json.dumps(records), _CHANGES: str(ring.changes)}
@@ -195,12 +205,16 @@ def _group(buckets: Sequence[FilledBucket], nodes: Sequence[Node], ring: Ring) -
 
 
 def is_resize(plan: ClusteringPlan) -> bool:
-    """Whether a clustering plan changes hash rings."""
+    """Whether a clustering plan splits, joins or rewrites buckets of hash rings."""
     return any(_NODES in group.extra for group in plan.groups)
 
 
 def changed_rings(plan: ClusteringPlan, rings: HashRings, time: str) -> dict[str, Ring]:
-    """Return the new hash rings that a plan leads to, by partition path.
+    """Return the hash rings after the changes that a plan lists, by partition path. Stores nothing.
+
+    Args:
+        rings: the current hash rings of the table.
+        time: the instant time of the plan, for messages.
 
     Raises:
         WriteConflict: another clustering has changed a ring since the plan was made.
@@ -219,6 +233,11 @@ def changed_rings(plan: ClusteringPlan, rings: HashRings, time: str) -> dict[str
 
 
 def _nodes_of(group: ClusteringGroup, time: str) -> list[Node]:
+    """Return the changes of the hash ring that a group of a plan lists. Raise CorruptFile if they cannot be read.
+
+    Args:
+        time: the instant time of the plan, for the message.
+    """
     try:
         records = json.loads(group.extra[_NODES])
         return [Node(int(record["value"]), record["fileIdPrefix"], Tag(record["tag"])) for record in records]
@@ -228,7 +247,7 @@ def _nodes_of(group: ClusteringGroup, time: str) -> list[Node]:
 
 @dataclass(frozen=True)
 class ResizeTask:
-    """Buckets of one partition whose rows are written to new buckets. Pickled to a worker."""
+    """Buckets of one partition whose rows `resize` writes to new buckets. Pickled to a worker."""
 
     settings: RewriteSettings
     slices: tuple[FileSlice, ...]
@@ -241,7 +260,7 @@ class ResizeTask:
 
     @property
     def partition_path(self) -> str:
-        """The partition path, which all slices share."""
+        """The partition path of all slices of the task."""
         return self.slices[0].partition_path
 
 
@@ -253,12 +272,12 @@ def make_resize_tasks(
     changed: Mapping[str, Ring],
     time: str,
 ) -> list[ResizeTask]:
-    """Return one task for each group of a plan.
+    """Return one task for each group of a plan that splits and joins buckets.
 
     Args:
-        slices: the file slices of each group.
+        slices: the file slices of each group of the plan.
         rings: the current hash rings of the table.
-        changed: the new rings, by partition path.
+        changed: the new hash rings, by partition path.
         time: the instant time of the plan.
     """
     # A bucket is exactly one file group, so its rows go to one file however large it gets.
@@ -273,7 +292,7 @@ def make_resize_tasks(
 
 
 def resize(task: ResizeTask) -> list[WriteStat]:
-    """Write each row of the task's buckets to the new bucket that its key hashes to; return the write stats of the new files."""
+    """Write each row of the task's buckets to the new bucket that its key hashes to. Return the write stats of the new files."""
     rows: Iterable[pa.Table] = _read_slices(task)
     if task.settings.ordering is not None:
         rows = in_order(rows, task.settings.ordering)
@@ -290,12 +309,13 @@ def resize(task: ResizeTask) -> list[WriteStat]:
 
 
 def _read_slices(task: ResizeTask) -> Iterator[pa.Table]:
+    """Yield the rows of all slices of a task, merged with their log files."""
     for file_slice in task.slices:
         yield from read_slice(file_slice, task.settings)
 
 
 def _split_by_bucket(task: ResizeTask, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """Split rows by their new bucket. Yield the file id prefix of each bucket with its rows.
+    """Split rows by their new bucket: yield the bucket's file id prefix and its rows.
 
     Raises:
         CorruptFile: a row belongs to a bucket that this task does not write.

@@ -30,7 +30,7 @@ from penstock.workers.run_kernels import this_task
 
 @dataclass(frozen=True)
 class RewriteSettings:
-    """How to rewrite rows. The same for every task of one clustering. Pickled to the workers."""
+    """How to read, sort and write the rows of a clustering. The same for all its tasks. Pickled to the workers."""
 
     file_settings: FileSettings
     #: What to sort rows by; None to keep rows in the order in which they are read.
@@ -42,7 +42,7 @@ class RewriteSettings:
 
     @property
     def keeps_meta_columns(self) -> bool:
-        """Whether to copy the meta columns of the old files instead of writing new ones.
+        """Whether rows keep the meta columns of the old files; otherwise they get new ones of this commit.
 
         True if the plan preserves them, or if the table does not populate meta columns.
         """
@@ -51,7 +51,7 @@ class RewriteSettings:
 
 @dataclass(frozen=True)
 class RewriteTask:
-    """Slices of one partition whose rows are written to new file groups. Pickled to a worker."""
+    """Slices of one partition whose rows `rewrite` writes to new file groups. Pickled to a worker."""
 
     settings: RewriteSettings
     slices: tuple[FileSlice, ...]
@@ -60,7 +60,7 @@ class RewriteTask:
 
 
 def rewrite(task: RewriteTask) -> list[WriteStat]:
-    """Rewrite the slices of a task to new file groups; return the write stats of the new files."""
+    """Write the rows of a task's slices to new file groups, sorted if the settings ask for it. Return the write stats."""
     only_file = _open_only_file(task)
     rows = _read_slices(task, only_file)
     if task.settings.ordering is not None:
@@ -69,7 +69,7 @@ def rewrite(task: RewriteTask) -> list[WriteStat]:
 
 
 def _open_only_file(task: RewriteTask) -> pq.ParquetFile | None:
-    """Open the base file that holds all rows of the task; return None if the rows come from several files."""
+    """Open the base file that holds all rows of the task; return None if the rows come from several files or from log files."""
     first = task.slices[0]
     if len(task.slices) > 1 or first.log_files or first.base_file is None:
         return None
@@ -77,6 +77,11 @@ def _open_only_file(task: RewriteTask) -> pq.ParquetFile | None:
 
 
 def _read_slices(task: RewriteTask, only_file: pq.ParquetFile | None) -> Iterator[pa.Table]:
+    """Yield the rows of all slices of a task, merged with their log files.
+
+    Args:
+        only_file: the result of `_open_only_file`.
+    """
     for file_slice in task.slices:
         yield from read_slice(file_slice, task.settings, file=only_file)
 
@@ -84,11 +89,11 @@ def _read_slices(task: RewriteTask, only_file: pq.ParquetFile | None) -> Iterato
 def read_slice(
     file_slice: FileSlice, settings: RewriteSettings, columns: Sequence[str] | None = None, file: pq.ParquetFile | None = None
 ) -> Iterator[pa.Table]:
-    """Yield the merged rows of a slice in batches, with the meta columns that are stored with them.
+    """Yield the rows of a slice in parts, merged with its log files, with their stored meta columns.
 
     Args:
         columns: the columns to read; None for all columns.
-        file: the open base file of the slice; None to open it here.
+        file: the base file of the slice if it is already open; None to open it.
     """
     storage = settings.file_settings.storage
     wanted = body_schema(settings.file_settings.schema)
@@ -103,7 +108,7 @@ def read_slice(
 
 
 def in_order(parts: Iterable[pa.Table], ordering: Ordering, sample: pa.Table | None = None) -> Iterator[pa.Table]:
-    """Sort rows and yield them, one row group at a time.
+    """Sort rows in memory and yield them, one row group at a time.
 
     Args:
         parts: the rows to sort; all of them are held in memory.
@@ -129,7 +134,7 @@ def in_order(parts: Iterable[pa.Table], ordering: Ordering, sample: pa.Table | N
 def write_groups(
     rows: Iterable[pa.Table], path: str, settings: RewriteSettings, number: int, only_file: pq.ParquetFile | None = None
 ) -> list[WriteStat]:
-    """Write rows to new file groups of a partition; return the write stats of the new files.
+    """Write rows to new file groups of one partition; return the write stats of the new files.
 
     Args:
         path: the partition path.
@@ -148,13 +153,17 @@ def write_groups(
 
 
 def open_output(settings: RewriteSettings, number: int) -> TaskOutput:
-    """Open the output of a task. Its write token consists of `number` and the stage and attempt of the Spark task."""
+    """Open the output through which a task creates files.
+
+    Args:
+        number: the number of the task, the first part of its write token. The other parts are stage and attempt in Spark.
+    """
     attempt = this_task().write_token.partition("-")[2]
     return TaskOutput(settings.file_settings, number, f"{number}-{attempt}")
 
 
 def write_rows(writer: RollingWriter, rows: pa.Table, settings: RewriteSettings) -> None:
-    """Write rows: with their stored meta columns if `settings.keeps_meta_columns`, otherwise with new ones of this commit."""
+    """Write rows, with their stored meta columns if `settings.keeps_meta_columns` is true, otherwise with new ones."""
     if settings.keeps_meta_columns:
         writer.keep(rows)
     else:

@@ -36,7 +36,7 @@ _SAMPLE_ROWS = 20_000
 
 @dataclass(frozen=True)
 class LargeGroup:
-    """A group of the plan that is too large for one task. Stays on the driver, which runs sample, sort and write in turn."""
+    """A group of a plan that is too large for one task. `rewrite_large` runs sample, sort and write for it, from the driver."""
 
     settings: RewriteSettings
     slices: tuple[FileSlice, ...]
@@ -52,7 +52,7 @@ class LargeGroup:
 
 @dataclass(frozen=True)
 class SampleTask:
-    """A slice to sample, for `sample_slice`."""
+    """A slice from which `sample_slice` samples `rows` rows. Pickled to a worker."""
 
     settings: RewriteSettings
     ordering: Ordering
@@ -62,7 +62,7 @@ class SampleTask:
 
 @dataclass(frozen=True)
 class SortTask:
-    """A slice to sort, for `sort_slice`."""
+    """A slice that `sort_slice` sorts and divides into `ranges` ranges. Pickled to a worker."""
 
     settings: RewriteSettings
     ordering: Ordering
@@ -80,7 +80,7 @@ Batches = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class RangesTask:
-    """Consecutive ranges of the sort order that are written to one new file, for `write_ranges`."""
+    """Consecutive ranges of the sort order that `write_ranges` writes to one new file group. Pickled to a worker."""
 
     settings: RewriteSettings
     ordering: Ordering
@@ -92,7 +92,7 @@ class RangesTask:
 
 
 def rewrite_large(group: LargeGroup, runner: Runner) -> list[WriteStat]:
-    """Rewrite a large group: sample, sort, write. Return the write stats of the new files."""
+    """Rewrite a large group in several tasks: sample, sort, write. Return the write stats of the new files."""
     ordering = group.settings.ordering
     assert ordering is not None  # rows that need no order never make a large group
     sample = _take_sample(group, ordering, runner)
@@ -112,7 +112,7 @@ def rewrite_large(group: LargeGroup, runner: Runner) -> list[WriteStat]:
 
 
 def _take_sample(group: LargeGroup, ordering: Ordering, runner: Runner) -> bytes:
-    """Sample all slices of a group; return the sort columns of the sampled rows as Arrow IPC."""
+    """Sample rows of all slices of a group, in tasks; return the sort columns of the sampled rows as Arrow IPC."""
     rows_per_slice = max(1, max(ordering.sample_rows or 0, _SAMPLE_ROWS) // len(group.slices))
     tasks = [SampleTask(group.settings, ordering, file_slice, rows_per_slice) for file_slice in group.slices]
     samples = [_from_ipc(base64.b64decode(text)) for text in runner.run(sample_slice, tasks, str)]
@@ -120,7 +120,13 @@ def _take_sample(group: LargeGroup, ordering: Ordering, runner: Runner) -> bytes
 
 
 def _group_by_range(sorted_slices: Sequence[SortedSlice], ranges: int) -> list[tuple[Batches, ...]]:
-    """Return for each range where its rows are in the sorted files. Files without rows of the range are left out."""
+    """Return for each range the record batches that hold its rows, in the files of all sorted slices.
+
+    Files without rows of the range are left out.
+
+    Args:
+        ranges: the number of ranges.
+    """
     by_range = []
     for number in range(ranges):
         batches = []
@@ -133,7 +139,7 @@ def _group_by_range(sorted_slices: Sequence[SortedSlice], ranges: int) -> list[t
 
 
 def sample_slice(task: SampleTask) -> str:
-    """Return the sort columns of sampled rows of a slice as Arrow IPC, in base64 because results of tasks are strings."""
+    """Sample rows of a slice; return their sort columns as Arrow IPC, in base64 because results of tasks are sent as JSON."""
     body = body_schema(task.settings.file_settings.schema)
     names = columns_read(task.ordering, body.names)
     # With an empty table in front, the result has its columns even if the slice has no rows.
@@ -145,7 +151,7 @@ def sample_slice(task: SampleTask) -> str:
 
 @dataclass(frozen=True)
 class SortedSlice:
-    """A file that holds the sorted rows of a slice."""
+    """An Arrow IPC file that holds the sorted rows of one slice, one range after the other."""
 
     path: str
     #: For each range the number of its first record batch, and the number after its last one.
@@ -153,7 +159,7 @@ class SortedSlice:
 
 
 def sort_slice(task: SortTask) -> SortedSlice:
-    """Sort the rows of a slice and write them to a new Arrow IPC file."""
+    """Sort the rows of a slice and write them to a new Arrow IPC file, one range after the other."""
     file_settings = task.settings.file_settings
     empty = body_schema(file_settings.schema).empty_table()
     rows = pa.concat_tables([empty, *read_slice(task.file_slice, task.settings)])
@@ -169,11 +175,15 @@ def sort_slice(task: SortTask) -> SortedSlice:
 
 
 def _store_ranges(storage: Storage, path: str, rows: pa.Table, order: Positions, ends: Positions) -> list[tuple[int, int]]:
-    """Write rows to an Arrow IPC file in the given order; return for each range (first batch, batch after its last).
+    """Write rows to an Arrow IPC file in sort order. A record batch holds rows of one range only.
 
     Args:
+        path: the path of the new file.
         order: positions of the rows in sort order.
-        ends: for each range but the last, where it ends in `order`.
+        ends: for each range but the last, the position in `order` at which it ends.
+
+    Returns:
+        For each range, the number of its first record batch and the number after its last one.
     """
     written = 0
     batches_of_ranges = []
@@ -190,12 +200,15 @@ def _store_ranges(storage: Storage, path: str, rows: pa.Table, order: Positions,
 
 
 def write_ranges(task: RangesTask) -> list[WriteStat]:
-    """Write the ranges of a task to a new file; return its write stat."""
+    """Write the ranges of a task to a new file group; return the write stats of the new files."""
     return write_groups(_sorted_rows(task), task.partition_path, task.settings, task.number)
 
 
 def _sorted_rows(task: RangesTask) -> Iterator[pa.Table]:
-    """Yield the rows of the task's ranges, sorted. The ranges follow one another, so it is enough to sort within each range."""
+    """Yield the rows of the task's ranges in sort order.
+
+    The ranges are already in order. The rows of one range come from several slices and are sorted together.
+    """
     storage = task.settings.file_settings.storage
     sample = _from_ipc(task.sample)
     for batches in task.ranges:
@@ -203,13 +216,14 @@ def _sorted_rows(task: RangesTask) -> Iterator[pa.Table]:
 
 
 def _read_batches(storage: Storage, batches: Sequence[Batches]) -> Iterator[pa.Table]:
+    """Yield the rows of one range, one table per file of sorted rows."""
     for path, first, last in batches:
         file = pa.ipc.open_file(storage.map(path))
         yield pa.Table.from_batches([file.get_batch(number) for number in range(first, last)])
 
 
 def range_ends(keys: pa.Table, ranges: int) -> pa.Table:
-    """Return the sort keys that cut sampled rows into ranges of equal size: the first key after each range but the last.
+    """Return the sort keys that divide sampled rows into `ranges` ranges of equal size: the first key after each but the last.
 
     Args:
         keys: the sort keys of the sampled rows.
@@ -220,7 +234,7 @@ def range_ends(keys: pa.Table, ranges: int) -> pa.Table:
 
 
 def order_and_ends(keys: pa.Table, ends: pa.Table) -> tuple[Positions, Positions]:
-    """Return the positions of rows in sort order, and for each end how many rows come before it.
+    """Return the positions of rows in sort order, and for each range end how many rows are sorted before it.
 
     Rows and ends are sorted together. Rows come first in the concatenated table and the sort is stable, so rows whose key equals
     an end are sorted before that end.
@@ -238,6 +252,7 @@ def order_and_ends(keys: pa.Table, ends: pa.Table) -> tuple[Positions, Positions
 
 
 def _to_ipc(rows: pa.Table) -> bytes:
+    """Return a table as a stream of Arrow IPC."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as file:
         file.write_table(rows)
@@ -245,4 +260,5 @@ def _to_ipc(rows: pa.Table) -> bytes:
 
 
 def _from_ipc(content: bytes) -> pa.Table:
+    """Read a table from the bytes that `_to_ipc` returned."""
     return pa.ipc.open_stream(content).read_all()

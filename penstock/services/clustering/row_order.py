@@ -38,7 +38,7 @@ _SORTS_BY_KEY = ("GLOBAL_SORT", "PARTITION_SORT")
 
 
 class RowOrderKind(str, Enum):
-    """How to combine several sort columns: lexicographic order (LINEAR), or a z-order or hilbert curve."""
+    """How to order rows by several columns: column after column (LINEAR), or along a z-order or hilbert curve."""
 
     LINEAR = "LINEAR"
     Z_ORDER = "ZORDER"
@@ -47,7 +47,7 @@ class RowOrderKind(str, Enum):
 
 @dataclass(frozen=True)
 class Ordering:
-    """What to sort rows by. Pickled to the workers."""
+    """The columns to sort rows by, and how to combine them. Pickled to the workers."""
 
     #: Names of columns, or paths of fields inside structs (`a.b`).
     columns: tuple[str, ...]
@@ -57,15 +57,15 @@ class Ordering:
 
     @property
     def is_curve(self) -> bool:
-        """Whether rows are sorted along a curve. A single column is always sorted by its values."""
+        """Whether rows are sorted along a curve: only with several columns. A single column is sorted by its values."""
         return self.kind is not RowOrderKind.LINEAR and len(self.columns) > 1
 
 
 def read_ordering(options: Options) -> Ordering | None:
-    """Return the ordering that the options ask for; None if rows are not sorted.
+    """Return the ordering that the options ask for; None if rows are not to be sorted.
 
-    That is by `hoodie.clustering.plan.strategy.sort.columns` if set, otherwise by record key if `hoodie.bulkinsert.sort.mode`
-    sorts.
+    Rows are sorted by `hoodie.clustering.plan.strategy.sort.columns` if set, otherwise by record key if
+    `hoodie.bulkinsert.sort.mode` is a mode that sorts.
     """
     columns = options[o.CLUSTERING_SORT_COLUMNS]
     if not columns:
@@ -76,16 +76,16 @@ def read_ordering(options: Options) -> Ordering | None:
 
 
 def sortable_columns(avro: str) -> pa.Schema:
-    """Return the schema of the columns that rows can be sorted by: the table's columns and the meta columns.
+    """Return the Arrow schema of the columns that a clustering may sort by: the table's columns and the meta columns.
 
     Args:
-        avro: the Avro schema of the table.
+        avro: the Avro schema of the table, as JSON.
     """
     return body_schema(pa.schema([field for field in avro_to_arrow(avro) if field.name not in META_COLUMNS]))
 
 
 def check_ordering(ordering: Ordering, schema: pa.Schema) -> None:
-    """Raise an error if rows cannot be sorted by an ordering.
+    """Raise an error if rows with the columns of `schema` cannot be sorted by `ordering`.
 
     Raises:
         SchemaError: a column does not exist, or its values have no order.
@@ -110,7 +110,7 @@ def check_ordering(ordering: Ordering, schema: pa.Schema) -> None:
 
 
 def columns_read(ordering: Ordering, names: Sequence[str]) -> list[str]:
-    """Return the top-level columns of a file that the ordering needs, without duplicates.
+    """Return the top-level columns that must be read from a file to sort its rows, without duplicates.
 
     Args:
         names: the names of the file's columns.
@@ -119,7 +119,7 @@ def columns_read(ordering: Ordering, names: Sequence[str]) -> list[str]:
 
 
 def sort_columns(rows: pa.Table, ordering: Ordering) -> pa.Table:
-    """Return the sort columns of rows, with their numbers as names."""
+    """Return the columns of `rows` to sort by, as a table whose columns are named "0", "1" and so on."""
     columns = []
     for path in ordering.columns:
         column = find_column(rows, path)
@@ -130,12 +130,12 @@ def sort_columns(rows: pa.Table, ordering: Ordering) -> pa.Table:
 
 
 def sort_keys(columns: pa.Table, ordering: Ordering, sample: pa.Table | None = None) -> pa.Table:
-    """Return the sort keys of rows: the columns that rows are compared by.
+    """Return the columns by which rows are compared: the sort columns themselves, or for a curve the numbers on the curve.
 
     Args:
         columns: the result of `sort_columns`.
-        sample: the result of `sort_columns` for rows that stand for all rows of a group. Several tasks that sort parts of a group
-            need the same sample, because it decides where values lie on a curve. None to sample `columns`.
+        sample: the result of `sort_columns` for sampled rows of the whole group. Several tasks that sort parts of a group need
+            the same sample, because it decides where values lie on a curve. None to sample `columns`.
     """
     if not ordering.is_curve:
         return columns
@@ -148,14 +148,14 @@ def sort_keys(columns: pa.Table, ordering: Ordering, sample: pa.Table | None = N
 
 
 def sample_of(rows: pa.Table, count: int) -> pa.Table:
-    """Return at most `count` of the rows, at equal distances."""
+    """Return at most `count` of the rows, at equal distances from each other."""
     if rows.num_rows <= count:
         return rows
     return rows.take(pa.array(np.linspace(0, rows.num_rows - 1, count).astype(np.int64)))
 
 
 def order_of(keys: pa.Table) -> Positions:
-    """Return the positions of rows in the order of their sort keys. The sort is stable."""
+    """Return the positions of rows in the order of their sort keys. Rows with equal keys keep their order."""
     if keys.num_columns == 1 and not _is_text(keys.column(0).type) and not keys.column(0).null_count:
         return pc.sort_indices(keys.column(0)).to_numpy()
     # Arrow sorts several columns, strings and nulls by comparing values; sorting by integers of the same order is much faster.
@@ -172,7 +172,7 @@ def order_of(keys: pa.Table) -> Positions:
 
 
 def _stable_order(numbers: npt.NDArray[np.unsignedinteger]) -> Positions:
-    """Return the positions of numbers in ascending order. The sort is stable.
+    """Return the positions of numbers in ascending order. Equal numbers keep their order.
 
     numpy sorts numbers of 16 bits by their digits (radix sort), much faster than it sorts wider ones by comparison. So numbers of
     32 bits are sorted by their lower half and then, stably, by their upper half.
@@ -185,11 +185,15 @@ def _stable_order(numbers: npt.NDArray[np.unsignedinteger]) -> Positions:
 
 
 def _is_text(kind: pa.DataType) -> bool:
+    """Whether values of the type are strings or binary values."""
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def _order_numbers(column: pa.ChunkedArray) -> npt.NDArray[np.unsignedinteger]:
-    """Return an unsigned integer per value, in the same order as the values. Of a narrow type if possible, which sorts faster."""
+    """Return an unsigned integer per value, in the same order as the values.
+
+    The integer type is narrow if possible, because narrow integers sort faster.
+    """
     kind = column.type
     if kind == pa.uint64():  # a number of a curve
         return column.to_numpy()
@@ -199,7 +203,10 @@ def _order_numbers(column: pa.ChunkedArray) -> npt.NDArray[np.unsignedinteger]:
 
 
 def _rank_among_values(column: pa.ChunkedArray) -> npt.NDArray[np.unsignedinteger]:
-    """Return the rank of each value among the distinct values of the column; 0 for nulls. Sorts only the distinct values."""
+    """Return the rank of each value among the distinct values of the column, from 1; 0 for nulls.
+
+    Sorts only the distinct values.
+    """
     values, codes = encode_distinct(column)
     order = pc.sort_indices(values).to_numpy()
     ranks = np.empty(len(order) + 1, np.min_scalar_type(len(order) + 1))

@@ -3,8 +3,7 @@
     <t>.replacecommit.requested (the plan) → inflight → base files, markers first → <t>.replacecommit
 
 Concurrent writes to other file groups are allowed. From the moment a plan is stored, a write to one of its file groups is
-refused.
-If the options of the write allow it, the write goes ahead and invalidates the plan: the run of the plan then raises
+refused. If the options of the write allow it, the write goes ahead and invalidates the plan: the run of the plan then raises
 WriteConflict, because its new files would not contain the rows of that write.
 """
 
@@ -59,24 +58,27 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
     doing = "clustering"
 
     def follows_write(self, table: TableState) -> bool:
-        """Whether the options ask to cluster, or to plan a clustering, after each write."""
+        """Whether the options ask to run or plan a clustering after each write."""
         return clusters_after_write(table)
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether the options turn clustering on, or a clustering may be pending."""
+        """Whether clustering may be due when it runs outside a write: the options turn it on, or a clustering may be pending."""
         # A pending replace commit may also be a write. Only its file would tell, and this method must not read files.
         return asks_for_clustering(table.options) or bool(pending_instants(table, self.action))
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
-        """Run pending plans; then, if the options turn clustering on and a plan is due, make it and run it."""
+        """Run pending plans; then, if the options turn clustering on and a plan is due, make it and run it.
+
+        Return the number of runs as text for a report; None if no plan was run.
+        """
         if asks_for_clustering(table.options):
             return describe_runs(schedule_and_run(spark, table, self, stages))
         return describe_runs(run_pending(spark, table, self, stages))
 
     def run_after_write(self, spark: Any, table: TableState, stages: Stages) -> None:
-        """Run pending plans, then a new one if it is due.
+        """Run pending plans; then, if another plan is due, make it and run it.
 
-        Without `hoodie.clustering.inline` only store a plan, if none is pending.
+        If `hoodie.clustering.inline` is false, run nothing: store a plan if one is due and none is pending.
         """
         if table.options[o.CLUSTERING_INLINE]:
             schedule_and_run(spark, table, self, stages)
@@ -84,24 +86,24 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
             schedule(table, self)
 
     def is_due(self, table: TableState) -> bool:
-        """Whether the number of commits since the last clustering asks for the next one (`triggers.is_due`)."""
+        """Whether there are enough commits since the last clustering to plan the next one (`triggers.is_due`)."""
         return is_due(table)
 
     def make_plan(self, table: TableState) -> ClusteringPlan | None:
-        """Plan a clustering of the file groups that the options' strategy and partition filter choose; None if there are none."""
+        """Plan a clustering of the file groups that the plan strategy and partition filter choose; None if they choose none."""
         plan = make_plan(table)
         return plan if plan.groups else None
 
     def encode_plan(self, table: TableState, plan: ClusteringPlan) -> bytes:
-        """Return the content of the plan's requested file."""
+        """Return the content of the requested file that stores `plan`."""
         return write_clustering_plan(plan, table.base_path)
 
     def list_pending(self, table: TableState) -> list[Instant]:
-        """Return the instants of pending clusterings, oldest first. Other pending replace commits are writes."""
+        """Return the instants of pending clusterings, oldest first. Pending replace commits of writes are left out."""
         return [instant for instant, _ in list_clustering_plans(table)]
 
     def read_plan(self, table: TableState, instant: Instant) -> ClusteringPlan | None:
-        """Read the plan of a pending clustering."""
+        """Read the plan of a pending clustering; return None if the plan was removed after the timeline was loaded."""
         return load_clustering_plan(table, instant)
 
     def check_plan(self, table: TableState, time: str, plan: ClusteringPlan) -> None:
@@ -117,7 +119,7 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
         check_no_buckets(table, (each.file_id for each in plan.slices))
 
     def make_tasks(self, run: PlanRun[ClusteringPlan]) -> Sequence[ClusteringTask]:
-        """Return the tasks of a plan.
+        """Return the tasks that the plan is divided into: `RewriteTask`, `LargeGroup` or `ResizeTask`.
 
         Raises:
             CorruptFile: a file that the plan names is missing.
@@ -133,7 +135,8 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
     def run_kernels(self, run: PlanRun[ClusteringPlan], tasks: Sequence[ClusteringTask], runner: Runner) -> list[WriteStat]:
         """Rewrite all groups of the plan; return the write stats of the new files.
 
-        Small groups are rewritten concurrently, one task each; then large groups, one after the other; then resized buckets.
+        Small groups are rewritten concurrently, one task each; then large groups, one after the other; then resized buckets. The
+        new hash rings of resized buckets are stored at the end.
         """
         rewrite_tasks = [task for task in tasks if isinstance(task, RewriteTask)]
         stats = runner.collect(rewrite, rewrite_tasks, WriteStat)
@@ -147,7 +150,7 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
         return stats
 
     def before_commit(self, run: PlanRun[ClusteringPlan], stats: Sequence[WriteStat], runner: Runner) -> None:
-        """Call `Index.before_publish` with the new files.
+        """Call the index with the new files before the commit is published (`Index.before_publish`).
 
         An index with an entry store (HBASE) puts entries for the moved rows.
         """
@@ -158,11 +161,14 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
         check_untouched(run.table, run.time, run.plan)
 
     def after_commit(self, run: PlanRun[ClusteringPlan], stats: Sequence[WriteStat], runner: Runner) -> None:
-        """Call `Index.after_publish` with the new files. The in-memory index then remembers their file groups."""
+        """Call the index with the new files after the commit was published (`Index.after_publish`).
+
+        The in-memory index then remembers their file groups.
+        """
         make_index(run.table.options).after_publish(_written_files(run, stats, runner))
 
     def replaced_groups(self, plan: ClusteringPlan) -> Mapping[str, tuple[str, ...]]:
-        """Return the file ids of the plan's slices, by partition path: the commit replaces these file groups."""
+        """Return the file groups that the commit replaces, those of the plan's slices: file ids by partition path."""
         replaced: dict[str, tuple[str, ...]] = {}
         for each in plan.slices:
             replaced[each.partition_path] = (*replaced.get(each.partition_path, ()), each.file_id)
@@ -170,6 +176,7 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
 
 
 def _written_files(run: PlanRun[ClusteringPlan], stats: Sequence[WriteStat], runner: Runner) -> WrittenFiles:
+    """Return the description of the new files with which the index is called."""
     tasks_at_once = max(1, len(stats))
     return WrittenFiles(run.table, run.time, stats, runner, tasks_at_once, is_clustering=True)
 

@@ -1,4 +1,4 @@
-"""Clustering strategies: how to form groups from the slices of a partition. A group is rewritten together. Kernels.
+"""Clustering strategies: divide the slices of a partition into groups. The slices of a group are rewritten together. Kernels.
 
 A new strategy is one entry of `STRATEGIES`.
 """
@@ -39,7 +39,7 @@ class ClusteringLimits:
 
 
 def clustering_limits(options: Options) -> ClusteringLimits:
-    """Return the limits that the options set."""
+    """Read the limits of a plan and its groups from the options."""
     return ClusteringLimits(
         small_file_limit=options[o.CLUSTERING_SMALL_FILE_LIMIT],
         target_file_bytes=options[o.CLUSTERING_TARGET_FILE_BYTES],
@@ -55,7 +55,7 @@ Grouping = Callable[[Sequence[FileSlice], ClusteringLimits], Iterator[Clustering
 
 @dataclass(frozen=True)
 class Strategy:
-    """How to form the groups of a plan."""
+    """How to divide slices into the groups of a plan, and which partitions to consider."""
 
     #: Forms groups from the slices of one partition.
     group: Grouping
@@ -64,7 +64,7 @@ class Strategy:
 
 
 def strategy_of(options: Options) -> Strategy:
-    """Return the strategy that the options name. Raise OptionError if it is unknown."""
+    """Return the plan strategy that the options name. Raise OptionError if it is unknown."""
     name = options[o.CLUSTERING_PLAN_STRATEGY]
     strategy = STRATEGIES.get(name if "." in name else _PACKAGE + name)
     if strategy is None:
@@ -75,9 +75,10 @@ def strategy_of(options: Options) -> Strategy:
 def eligible_slices(
     groups: Iterable[FileGroup], visible: Visibility, busy: Collection[tuple[str, str]], limits: ClusteringLimits
 ) -> dict[str, list[FileSlice]]:
-    """Return the newest slice of each file group whose base file is small or missing, by partition path.
+    """Return the newest committed slice of each file group whose base file is small or missing, as lists by partition path.
 
     Args:
+        visible: which instants and file groups are part of the table.
         busy: (partition path, file id) of the file groups that a pending plan names; they are left out.
     """
     by_partition: dict[str, list[FileSlice]] = {}
@@ -91,7 +92,7 @@ def eligible_slices(
 def group_slices(
     by_partition: Iterable[Sequence[FileSlice]], strategy: Strategy, limits: ClusteringLimits
 ) -> tuple[ClusteringGroup, ...]:
-    """Return the groups of a plan, one partition after the other, at most `limits.groups`.
+    """Divide the slices of each partition into groups with the strategy; return at most `limits.groups` groups.
 
     Args:
         by_partition: the slices of each partition.
@@ -103,7 +104,10 @@ def group_slices(
 
 
 def by_size(slices: Sequence[FileSlice], limits: ClusteringLimits) -> Iterator[ClusteringGroup]:
-    """Yield groups of slices of one partition, the largest slices first. A group of several slices has at most `group_bytes`."""
+    """Divide the slices of one partition into groups of at most `limits.group_bytes`, the largest slices first.
+
+    A single slice may be larger than the limit.
+    """
     group: list[FileSlice] = []
     group_bytes = 0
     for file_slice in sorted(slices, key=lambda each: _expected_bytes(each, limits), reverse=True):
@@ -119,25 +123,29 @@ def by_size(slices: Sequence[FileSlice], limits: ClusteringLimits) -> Iterator[C
 
 
 def one_by_one(slices: Sequence[FileSlice], limits: ClusteringLimits) -> Iterator[ClusteringGroup]:
-    """Yield one group per slice. Its rows are written to one file."""
+    """Yield one group per slice, each written to one file."""
     for file_slice in slices:
         yield group_of([file_slice], 1)
 
 
 def group_of(slices: Sequence[FileSlice], outputs: int, extra: Mapping[str, str] | None = None) -> ClusteringGroup:
-    """Return a plan's group of slices, whose rows are to be written to `outputs` new file groups."""
+    """Return a group of a plan, whose slices are rewritten to `outputs` new file groups (at least one).
+
+    Args:
+        extra: extra metadata of the group.
+    """
     return ClusteringGroup(tuple(slice_named(each) for each in slices), max(1, outputs), _metrics(slices), extra or {})
 
 
 def slice_named(file_slice: FileSlice) -> ClusteringSlice:
-    """Return a file slice in the form of a clustering plan: with the names of its files."""
+    """Convert a file slice to the form that a clustering plan stores: with the names of its files."""
     base_file = file_slice.base_file.name if file_slice.base_file else None
     logs = tuple(log.name for log in file_slice.log_files)
     return ClusteringSlice(file_slice.partition_path, file_slice.file_id, base_file, logs)
 
 
 def _metrics(slices: Sequence[FileSlice]) -> dict[str, float]:
-    """Return the metrics of a group: how much it reads and writes, in whole megabytes as in Hudi."""
+    """Return the metrics of a group for the plan: number and bytes of log files, and reads and writes in whole megabytes."""
     log_files = sum(len(file_slice.log_files) for file_slice in slices)
     log_bytes = sum(file_slice.log_bytes for file_slice in slices)
     base_bytes = sum(file_slice.base_bytes for file_slice in slices)
@@ -147,11 +155,12 @@ def _metrics(slices: Sequence[FileSlice]) -> dict[str, float]:
 
 
 def _expected_bytes(file_slice: FileSlice, limits: ClusteringLimits) -> int:
+    """Return the bytes of the slice's base file; `limits.max_file_bytes` if it has none."""
     return file_slice.base_file.size_bytes if file_slice.base_file else limits.max_file_bytes
 
 
 def _count_files(size_bytes: int, limits: ClusteringLimits) -> int:
-    """Return how many files hold these bytes, rounded up."""
+    """Return how many files of `limits.target_file_bytes` hold these bytes, rounded up."""
     return -(-size_bytes // limits.target_file_bytes)
 
 

@@ -1,4 +1,4 @@
-"""Make the tasks of a clustering plan, on the driver: the settings for rewriting rows, and which slices each task gets."""
+"""Divides a clustering plan into tasks, on the driver: the settings for rewriting rows, and the slices of each task."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ClusteringTask = RewriteTask | LargeGroup | ResizeTask
 
 
 def make_tasks(run: PlanRun[ClusteringPlan]) -> Sequence[ClusteringTask]:
-    """Return the tasks of a plan.
+    """Divide a plan into tasks.
 
     Raises:
         CorruptFile: a file that the plan names is missing.
@@ -64,6 +64,9 @@ def _make_rewrite_tasks(
     """Return the tasks that rewrite groups: one `RewriteTask` per group, or one `LargeGroup` for a large group to sort.
 
     A group that is not sorted and has several outputs is divided into several tasks.
+
+    Args:
+        slices: the file slices of each group of the plan.
     """
     tasks_at_once = count_cores(run.spark.conf) if run.spark else None
     max_bytes = bytes_per_task(slices, tasks_at_once)
@@ -98,10 +101,10 @@ def _make_rewrite_tasks(
 
 
 def _share_out(slices: Sequence[FileSlice], count: int) -> list[list[FileSlice]]:
-    """Divide slices into at most `count` parts of about the same size.
+    """Divide slices into at most `count` parts with about the same number of bytes.
 
     Args:
-        slices: the largest first.
+        slices: the slices, the largest first.
     """
     parts: list[list[FileSlice]] = [[] for _ in range(count)]
     for file_slice in slices:
@@ -111,10 +114,10 @@ def _share_out(slices: Sequence[FileSlice], count: int) -> list[list[FileSlice]]
 
 
 def bytes_per_task(slices: Sequence[Sequence[FileSlice]], tasks_at_once: int | None) -> int:
-    """Return how many bytes on storage one task sorts: few enough to keep all cores busy, within fixed limits.
+    """Return the most bytes on storage that one task sorts: few enough to keep all cores busy, within fixed limits.
 
     Args:
-        slices: the file slices of each group.
+        slices: the file slices of each group of the plan.
         tasks_at_once: how many tasks Spark runs concurrently; None if unknown.
     """
     if not tasks_at_once:
@@ -124,12 +127,18 @@ def bytes_per_task(slices: Sequence[Sequence[FileSlice]], tasks_at_once: int | N
 
 
 def _sum_bytes(slices: Sequence[FileSlice]) -> int:
+    """Return the bytes of all files of the slices."""
     return sum(file_slice.size_bytes for file_slice in slices)
 
 
 def _make_resize_tasks(
     run: PlanRun[ClusteringPlan], slices: Sequence[Sequence[FileSlice]], settings: RewriteSettings
 ) -> list[ClusteringTask]:
+    """Return the tasks that split and join buckets. Raise OptionError if the options do not name consistent hashing.
+
+    Args:
+        slices: the file slices of each group of the plan.
+    """
     rings = rings_to_resize(run.table)
     if rings is None:
         raise OptionError(
@@ -141,9 +150,10 @@ def _make_resize_tasks(
 
 
 def make_rewrite_settings(run: PlanRun[ClusteringPlan]) -> RewriteSettings:
-    """Return the settings for rewriting the groups of a plan.
+    """Return the settings with which all tasks of a plan read, sort and write rows.
 
-    Raise SchemaError if rows cannot be sorted by the columns that the plan names.
+    Raises:
+        SchemaError: rows cannot be sorted by the columns that the plan names.
     """
     table = run.table
     plan = run.plan

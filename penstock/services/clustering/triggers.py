@@ -1,4 +1,4 @@
-"""When a clustering is due: by the options, and by the number of commits since the last clustering."""
+"""Decides when a clustering is due: by the options, and by the number of commits since the last clustering."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from penstock.timeline.store import read_schema
 
 
 def asks_for_clustering(options: Options) -> bool:
-    """Whether an option turns clustering on: inline, schedule inline or async. Without one, no clustering is ever due."""
+    """Whether the options turn clustering on: inline, inline scheduling or async. Without one of these, no clustering is due."""
     return options[o.CLUSTERING_INLINE] or options[o.CLUSTERING_SCHEDULE_INLINE] or options[o.CLUSTERING_ASYNC]
 
 
 def is_due(table: TableState) -> bool:
-    """Whether the commits since the last clustering reach `hoodie.clustering.inline.max.commits` or its async counterpart.
+    """Whether there were enough commits since the last clustering to plan the next one.
 
-    Both must be reached if inline and async clustering are on. Always true if neither is on.
+    With inline clustering the limit is `hoodie.clustering.inline.max.commits`, with async clustering
+    `hoodie.clustering.async.max.commits`; with both, the larger of the two. Always true with neither.
     """
     options = table.options
     thresholds = []
@@ -32,7 +33,7 @@ def is_due(table: TableState) -> bool:
 
 
 def commits_since(table: TableState) -> int:
-    """Return how many completed writes are later than the last clustering, be it completed or pending."""
+    """Return how many completed writes are later than the last clustering, completed or pending."""
     last = ""
     for instant in reversed(table.timeline.filter(Action.REPLACE_COMMIT)):
         if _is_clustering(table, instant):
@@ -42,6 +43,7 @@ def commits_since(table: TableState) -> int:
 
 
 def _is_clustering(table: TableState, instant: Instant) -> bool:
+    """Whether a replace commit is a clustering. Reads its plan or its commit file."""
     if not instant.is_completed:
         return load_clustering_plan(table, instant) is not None
     return read_schema(table.storage, table.base_path, instant)[0] == Operation.CLUSTER.stored

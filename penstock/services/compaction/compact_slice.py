@@ -19,7 +19,7 @@ from penstock.workers.run_kernels import this_task
 
 @dataclass(frozen=True)
 class CompactTask:
-    """One file slice to merge into a new base file. Pickled to a worker."""
+    """One file slice that `compact_slice` merges into a new base file. Pickled to a worker."""
 
     file_slice: FileSlice
     rules: MergeRules
@@ -29,15 +29,15 @@ class CompactTask:
 
     @property
     def slices(self) -> tuple[FileSlice, ...]:
-        """The file slices that the task reads."""
+        """The file slices that the task reads: the one to compact."""
         return (self.file_slice,)
 
 
 def compact_slice(task: CompactTask) -> list[WriteStat]:
     """Merge a file slice into a new base file; return its write stat. Rows keep their commit time and sequence number.
 
-    If all rows were deleted, the new base file is empty. It is written all the same: the next plan then finds nothing to do, and
-    log files that were appended since the plan was made have a base file below them.
+    If all rows were deleted, an empty base file is written: the next plan then finds nothing to do, and log files that were added
+    since the plan was made have a base file below them.
     """
     began_s = clock.monotonic_s()
     file_slice = task.file_slice
@@ -78,7 +78,7 @@ def compact_slice(task: CompactTask) -> list[WriteStat]:
 
 
 def _open_writer(output: TaskOutput, file_slice: FileSlice) -> BaseFileWriter:
-    """Open a writer of the new base file. If the slice has an old base file, its bloom filter is copied and extended."""
+    """Open a writer for the new base file. If the slice has an old base file, its bloom filter is copied and extended."""
     if file_slice.base_file is None:
         return BaseFileWriter(output, file_slice.partition_path, file_slice.file_id, MarkerType.CREATE)
     old = open_base_file(output.settings.storage, file_slice.base_file.path)

@@ -1,4 +1,4 @@
-"""Make a compaction plan: list slices with log files, and let the strategy of the options choose among them."""
+"""Makes a compaction plan: lists slices with log files, and lets the strategy of the options choose among them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make_plan(table: TableState) -> CompactionPlan:
 def plan_compaction(
     slices: Iterable[FileSlice], strategy: Strategy, limits: CompactionLimits, max_file_bytes: int
 ) -> CompactionPlan:
-    """Plan the compaction of those slices that a strategy chooses.
+    """Plan the compaction of those slices that the strategy chooses, within its limits.
 
     Args:
         max_file_bytes: assumed size of the new base file of a slice that has no base file.
@@ -42,6 +42,7 @@ def slices_with_logs(groups: Iterable[FileGroup], visible: Visibility, busy: Col
     """Return the newest committed slice of each file group, if that slice has log files.
 
     Args:
+        visible: which instants and file groups are part of the table.
         busy: (partition path, file id) of the file groups that a pending plan names; they are left out.
     """
     slices = []
@@ -56,7 +57,11 @@ def slices_with_logs(groups: Iterable[FileGroup], visible: Visibility, busy: Col
 
 
 def plan_operation(file_slice: FileSlice, max_file_bytes: int) -> CompactionOperation:
-    """Return the operation of a plan that compacts a file slice."""
+    """Return the operation of a plan that compacts one file slice: its file names and metrics.
+
+    Args:
+        max_file_bytes: assumed size of the new base file if the slice has no base file.
+    """
     return CompactionOperation(
         partition_path=file_slice.partition_path,
         file_id=file_slice.file_id,
@@ -68,7 +73,11 @@ def plan_operation(file_slice: FileSlice, max_file_bytes: int) -> CompactionOper
 
 
 def _metrics(file_slice: FileSlice, max_file_bytes: int) -> Mapping[str, float]:
-    """Return the metrics of an operation: how much it reads and writes, in whole megabytes as in Hudi."""
+    """Return the metrics of an operation for the plan: number and bytes of log files, and reads and writes in whole megabytes.
+
+    Args:
+        max_file_bytes: assumed size of the new base file if the slice has no base file.
+    """
     read_mb = file_slice.size_bytes // MB
     write_mb = (file_slice.base_bytes or max_file_bytes) // MB
     return {

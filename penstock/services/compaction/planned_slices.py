@@ -1,8 +1,8 @@
-"""The file slices that a compaction plan names, as they are when the plan is run.
+"""Finds the file slices that a compaction plan names, when the plan is run.
 
 A plan names the files that existed when it was made. A write may have been rolled back since. Then a new log file, which the plan
-does not name, cancels blocks of a log file that the plan names; or a file group that consisted of log files only is gone.
-Therefore a slice is compacted with all log files of its base instant, not only with those that the plan names.
+does not name, cancels blocks of a log file that the plan names; or a file group that consisted of log files only no longer
+exists. Therefore a slice is compacted with all log files of its base instant, not only with those that the plan names.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from penstock.timeline.compaction_plan import CompactionOperation, CompactionPla
 
 @dataclass(frozen=True)
 class PartitionFiles:
-    """The files of a partition: their sizes by name, and log files by file id and base instant, in reading order."""
+    """The files of one partition: sizes by file name, and log files by (file id, base instant), in reading order."""
 
     sizes: Mapping[str, int]
     logs: Mapping[tuple[str, str], tuple[LogFile, ...]] = field(default_factory=dict)
 
 
 def list_folders(table: TableState, plan: CompactionPlan) -> dict[str, PartitionFiles]:
-    """List the files of each partition that a plan names; return them by partition path."""
+    """List each partition that a plan names; return its files by partition path."""
     paths = {operation.partition_path for operation in plan.operations}
     return {path: _partition_files(table.storage.list(join(table.base_path, path))) for path in paths}
 
 
 def _partition_files(files: Sequence[FileInfo]) -> PartitionFiles:
+    """Return the files of one partition as `PartitionFiles`. Log files of change data are left out of `logs`."""
     named = []
     for file in files:
         name = parse_log_name(file.name)
@@ -47,9 +48,10 @@ def _partition_files(files: Sequence[FileInfo]) -> PartitionFiles:
 
 
 def whole_slice(base_path: str, operation: CompactionOperation, files: PartitionFiles) -> FileSlice:
-    """Return the file slice of an operation, with all log files of its base instant, in reading order.
+    """Return the file slice of an operation with all its log files on storage, also those that the plan does not name.
 
-    Raise CorruptFile if a file that the operation names is missing.
+    Raises:
+        CorruptFile: a file that the operation names is missing.
     """
     file_slice = named_slice(base_path, operation, files.sizes)
     logs = (*file_slice.log_files, *unnamed_logs(file_slice, files))
@@ -58,7 +60,12 @@ def whole_slice(base_path: str, operation: CompactionOperation, files: Partition
 
 
 def unnamed_logs(file_slice: FileSlice, files: PartitionFiles) -> tuple[LogFile, ...]:
-    """Return the log files with the slice's file id and base instant that are not in `file_slice.log_files`, in reading order."""
+    """Return the log files of a slice on storage that are not in `file_slice.log_files`, in reading order.
+
+    Args:
+        file_slice: a slice with the files that the plan names.
+        files: the files of the slice's partition.
+    """
     known = {log.name for log in file_slice.log_files}
     logs = files.logs.get((file_slice.file_id, file_slice.base_instant), ())
     return tuple(log for log in logs if log.name not in known)
@@ -69,8 +76,8 @@ def remaining_operations(
 ) -> Iterator[CompactionOperation]:
     """Yield the operations of a plan whose file groups still exist.
 
-    A file group without base file is gone if the write that created it was rolled back since the plan was made. It still needs a
-    base file if it has log files with the plan's instant as base instant, although its earlier rows were rolled back.
+    A file group without base file no longer exists if the write that created it was rolled back since the plan was made. It still
+    needs a base file if it has log files with the plan's instant as base instant, although its earlier rows were rolled back.
 
     Args:
         time: the instant time of the plan.
@@ -87,7 +94,7 @@ def remaining_operations(
 
 
 def named_slice(base_path: str, operation: CompactionOperation, sizes: Mapping[str, int]) -> FileSlice:
-    """Return a file slice of exactly the files that an operation names. Raise CorruptFile if one is missing.
+    """Return a file slice with exactly the files that an operation names. Raise CorruptFile if a file is missing.
 
     Args:
         sizes: bytes of the files in the operation's partition, by file name.
@@ -103,6 +110,12 @@ def named_slice(base_path: str, operation: CompactionOperation, sizes: Mapping[s
 
 
 def _base_file(folder: str, file_name: str, sizes: Mapping[str, int]) -> BaseFile:
+    """Return the base file with this name. Raise CorruptFile if it is missing, or the name is not that of a base file.
+
+    Args:
+        folder: the full path of the partition's folder.
+        sizes: bytes of the files in the partition, by file name.
+    """
     name = parse_base_name(file_name)
     if name is None:
         raise _not_a_data_file(file_name)
@@ -110,7 +123,12 @@ def _base_file(folder: str, file_name: str, sizes: Mapping[str, int]) -> BaseFil
 
 
 def _log_files(folder: str, file_names: Sequence[str], sizes: Mapping[str, int]) -> tuple[LogFile, ...]:
-    """Return log files by their names, in reading order. Raise CorruptFile if one is missing or not a log file."""
+    """Return the log files with these names, in reading order. Raise CorruptFile if one is missing or not a log file.
+
+    Args:
+        folder: the full path of the partition's folder.
+        sizes: bytes of the files in the partition, by file name.
+    """
     named = []
     for file_name in file_names:
         name = parse_log_name(file_name)
@@ -126,17 +144,19 @@ def _log_files(folder: str, file_names: Sequence[str], sizes: Mapping[str, int])
 
 
 def _not_a_data_file(file_name: str) -> CorruptFile:
+    """Return the error for a name in a compaction plan that is not the name of a data file."""
     return CorruptFile(f"a compaction plan names {file_name!r}, which is not the name of a data file")
 
 
 def _size(folder: str, file_name: str, sizes: Mapping[str, int]) -> int:
+    """Return the bytes of a file in a partition. Raise CorruptFile if the file is not in `sizes`: then it is missing."""
     if file_name not in sizes:
         raise missing_file(join(folder, file_name))
     return sizes[file_name]
 
 
 def missing_file(path: str) -> CorruptFile:
-    """Return the CorruptFile error for a missing file that a compaction plan names."""
+    """Return the error for a missing file that a compaction plan names."""
     return CorruptFile(
         f"{path} is missing, which a compaction plan names; restore the file from a copy, or unschedule that compaction"
     )

@@ -47,17 +47,21 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
     is_compaction = True
 
     def follows_write(self, table: TableState) -> bool:
-        """Whether the table is merge-on-read and its options allow table services."""
+        """Whether a write may be followed by a compaction or a plan for one.
+
+        True if the table is merge-on-read and its options allow table services. `run_after_write` decides the rest.
+        """
         return table.is_merge_on_read and table.options[o.TABLE_SERVICES_ENABLED]
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether the table is merge-on-read. Only then can compaction be due."""
+        """Whether compaction may be due when it runs outside a write: the table is merge-on-read."""
         return table.is_merge_on_read
 
     def run_after_write(self, spark: Any, table: TableState, stages: Stages) -> None:
-        """Run pending plans, then a new one if it is due.
+        """Run pending plans; then, if another plan is due, make it and run it.
 
-        If compaction is not inline, store at most a plan for another process.
+        If compaction is not inline, run nothing: with `hoodie.compact.schedule.inline`, store a plan if one is due and none is
+        pending.
         """
         if compacts_inline(table.options):
             self.run_due(spark, table, stages)
@@ -65,35 +69,36 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
             schedule(table, self)
 
     def check_table(self, table: TableState) -> None:
-        """Raise Unsupported for a copy-on-write table."""
+        """Raise Unsupported if the table is copy-on-write: it has no log files to compact."""
         check_merge_on_read(table)
 
     def refresh(self, table: TableState) -> TableState:
-        """Reload the timeline and finish unscheduling that was interrupted; return the table afterwards."""
+        """Read the timeline again and finish unscheduling that was interrupted. Return the table with the new timeline."""
         return finish_unscheduling(reload_timeline(table))
 
     def is_due(self, table: TableState) -> bool:
-        """Whether the trigger that the options name asks for a compaction now."""
+        """Whether a compaction is due, by the trigger that the options name."""
         now = clock.utc_now() if table.config.timeline_utc else clock.local_now()
         return is_due(table.timeline, table.options, format_time(now))
 
     def make_plan(self, table: TableState) -> CompactionPlan | None:
-        """Plan a compaction of the file slices that the options' strategy chooses; None if there are none."""
+        """Plan a compaction of the file slices that the strategy in the options chooses; None if it chooses none."""
         plan = make_plan(table)
         return plan if plan.operations else None
 
     def encode_plan(self, table: TableState, plan: CompactionPlan) -> bytes:
-        """Return the content of the plan's requested file."""
+        """Return the content of the requested file that stores `plan`."""
         return write_compaction_plan(plan)
 
     def read_plan(self, table: TableState, instant: Instant) -> CompactionPlan | None:
-        """Read the plan of a pending compaction."""
+        """Read the plan of a pending compaction; return None if it was unscheduled after the timeline was loaded."""
         return load_compaction_plan(table, instant)
 
     def make_tasks(self, run: PlanRun[CompactionPlan]) -> Sequence[CompactTask]:
-        """Return a task for each operation of the plan, the largest slice first.
+        """Return one task per operation of the plan whose file group still exists, the largest slice first.
 
-        Raise CorruptFile if a file that the plan names is missing.
+        Raises:
+            CorruptFile: a file that the plan names is missing.
         """
         rules, settings = merge_file_settings(run.table, run.time, run.schema)
         folders = list_folders(run.table, run.plan)
@@ -109,18 +114,18 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
         return len(plan.operations)
 
     def run_kernels(self, run: PlanRun[CompactionPlan], tasks: Sequence[CompactTask], runner: Runner) -> list[WriteStat]:
-        """Write a base file for each task; return the write stats."""
+        """Compact the slice of each task to a new base file; return the write stats of the new files."""
         return runner.collect(compact_slice, tasks, WriteStat)
 
     def extra_metadata(self, plan: CompactionPlan) -> Mapping[str, str]:
-        """Return the extra metadata of the plan."""
+        """Return the extra metadata of the plan, which is copied to the commit."""
         return plan.extra
 
 
 def compacts_inline(options: Options) -> bool:
-    """Whether a write to a merge-on-read table compacts: as `hoodie.compact.inline` says if set.
+    """Whether a write to a merge-on-read table also compacts: `hoodie.compact.inline` if it is set.
 
-    Otherwise true, unless async compaction or inline scheduling is turned on and leaves it to another process.
+    If it is not set: true, unless async compaction or inline scheduling is turned on and leaves compaction to another process.
     """
     if options.is_set(o.COMPACT_INLINE):
         return options[o.COMPACT_INLINE]

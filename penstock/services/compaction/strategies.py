@@ -1,4 +1,4 @@
-"""Compaction strategies: which file slices to compact, and in which order. Kernels.
+"""Compaction strategies: choose the file slices to compact, and their order. Kernels.
 
 A strategy first chooses partition paths, and only these partitions are listed; then it chooses among the possible operations. A
 new strategy is one entry of `STRATEGIES`.
@@ -27,7 +27,7 @@ _COLUMN = re.compile(r"(^|/)[^/=]*=")
 
 @dataclass(frozen=True)
 class CompactionLimits:
-    """Limits by which the strategies choose operations and partitions."""
+    """The limits of the compaction strategies, from the options. Each strategy uses some of them."""
 
     io_mb: int
     log_bytes: int
@@ -42,13 +42,13 @@ PartitionChoice = Callable[[Sequence[str], CompactionLimits], list[str]]
 
 
 def all_partitions(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
-    """Choose all partitions."""
+    """Return all partitions."""
     return list(paths)
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """How to choose the operations of a plan."""
+    """How to choose the operations of a plan, and the partitions to list for it."""
 
     choose: OperationChoice
     #: Chooses the partitions to list.
@@ -56,7 +56,7 @@ class Strategy:
 
 
 def strategy_of(options: Options) -> tuple[Strategy, CompactionLimits]:
-    """Return the strategy that the options name, and its limits. Raise OptionError if the strategy is unknown."""
+    """Return the compaction strategy that the options name, and the limits. Raise OptionError if the strategy is unknown."""
     name = options[o.COMPACTION_STRATEGY].strip()
     strategy = STRATEGIES.get(name if "." in name else _PACKAGE + name)
     if strategy is None:
@@ -72,12 +72,15 @@ def strategy_of(options: Options) -> tuple[Strategy, CompactionLimits]:
 
 
 def take_all(operations: Operations, limits: CompactionLimits) -> list[CompactionOperation]:
-    """Choose all operations."""
+    """Return all operations."""
     return list(operations)
 
 
 def take_while_io(operations: Operations, limits: CompactionLimits) -> list[CompactionOperation]:
-    """Choose operations in order until their I/O reaches `limits.io_mb`. As in Hudi the last operation may exceed the limit."""
+    """Return the first operations, until the sum of their I/O reaches `limits.io_mb`.
+
+    As in Hudi, the last operation may exceed the limit.
+    """
     chosen = []
     used_mb = 0.0
     for operation in operations:
@@ -89,33 +92,40 @@ def take_while_io(operations: Operations, limits: CompactionLimits) -> list[Comp
 
 
 def take_largest_logs(operations: Operations, limits: CompactionLimits) -> list[CompactionOperation]:
-    """Choose operations by bytes of log files, the most first, at least `limits.log_bytes` each, up to `limits.io_mb` of I/O."""
+    """Return the operations with the most bytes of log files, in this order, until their I/O reaches `limits.io_mb`.
+
+    Operations with less than `limits.log_bytes` are left out.
+    """
     return take_while_io(_sort_by_metric(operations, LOG_BYTES, limits.log_bytes), limits)
 
 
 def take_most_logs(operations: Operations, limits: CompactionLimits) -> list[CompactionOperation]:
-    """Choose operations by number of log files, the most first, at least `limits.log_files` each, up to `limits.io_mb` of I/O."""
+    """Return the operations with the most log files, in this order, until their I/O reaches `limits.io_mb`.
+
+    Operations with fewer than `limits.log_files` are left out.
+    """
     return take_while_io(_sort_by_metric(operations, LOG_FILES, limits.log_files), limits)
 
 
 def _sort_by_metric(operations: Operations, metric: str, least: int) -> list[CompactionOperation]:
+    """Return the operations whose metric is at least `least`, the highest metric first."""
     enough = [operation for operation in operations if operation.metrics[metric] >= least]
     return sorted(enough, key=lambda operation: operation.metrics[metric], reverse=True)
 
 
 def newest_days(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
-    """Choose the newest `limits.day_partitions` partitions, by the day in their paths."""
+    """Return the newest `limits.day_partitions` partitions by the day in their paths, newest first."""
     return sorted(paths, key=day_of, reverse=True)[: limits.day_partitions]
 
 
 def recent_days(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
-    """Choose the partitions of the last `limits.day_partitions` days before today, of today and of later days."""
+    """Return the partitions of today, of the `limits.day_partitions` days before, and of later days, newest first."""
     first = limits.today - timedelta(days=limits.day_partitions)
     return sorted((path for path in paths if day_of(path) >= first), key=day_of, reverse=True)
 
 
 def earlier_days(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
-    """Choose the partitions that `recent_days` leaves out."""
+    """Return the partitions that `recent_days` leaves out, newest first."""
     recent = set(recent_days(paths, limits))
     return [path for path in sorted(paths, key=day_of, reverse=True) if path not in recent]
 
@@ -123,7 +133,8 @@ def earlier_days(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
 def day_of(path: str) -> date:
     """Return the day in a partition path: `2026/01/31`, `year=2026/month=01/day=31` or `2026-01-31`.
 
-    Raise OptionError if the path has no such form.
+    Raises:
+        OptionError: the path does not have one of these forms.
     """
     match = _DAY.fullmatch(_COLUMN.sub(r"\1", path))
     if match:
@@ -136,7 +147,7 @@ def day_of(path: str) -> date:
 
 
 def take_by_day(operations: Operations, limits: CompactionLimits) -> list[CompactionOperation]:
-    """Choose all operations, ordered by the day of their partitions, the newest day first."""
+    """Return all operations, sorted by the day of their partition, newest day first."""
     return sorted(operations, key=lambda operation: day_of(operation.partition_path), reverse=True)
 
 

@@ -1,4 +1,4 @@
-"""Compaction triggers: whether a plan is due, decided from the timeline alone. A new trigger is one entry of `TRIGGERS`."""
+"""Compaction triggers: decide from the timeline alone whether a plan is due. A new trigger is one entry of `TRIGGERS`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class TriggerLimits:
-    """How many delta commits, or how many seconds, make a compaction due."""
+    """The number of delta commits, and of seconds, after which a compaction is due."""
 
     commits: int
     seconds: int
@@ -21,7 +21,7 @@ class TriggerLimits:
 
 @dataclass(frozen=True)
 class SinceLast:
-    """What happened since the last completed compaction, or since the first delta commit if there was no compaction."""
+    """Delta commits and seconds since the last completed compaction; since the first delta commit if there was no compaction."""
 
     #: Number of delta commits, completed or pending, after the last completed compaction.
     commits: int
@@ -40,7 +40,7 @@ TRIGGERS: dict[str, Callable[[SinceLast, TriggerLimits], bool]] = {
 
 
 def is_due(timeline: Timeline, options: Options, now: str) -> bool:
-    """Whether the trigger that the options name asks for a compaction.
+    """Whether a compaction is due, by the trigger that the options name.
 
     Args:
         now: the current time in the form of an instant time.
@@ -53,7 +53,13 @@ def is_due(timeline: Timeline, options: Options, now: str) -> bool:
 
 
 def since_last(timeline: Timeline, now: str) -> SinceLast | None:
-    """Return what happened since the last compaction; None if the timeline has neither delta commits nor compactions."""
+    """Count delta commits and seconds since the last completed compaction.
+
+    Return None if the timeline has neither delta commits nor compactions.
+
+    Args:
+        now: the current time in the form of an instant time.
+    """
     deltas = timeline.filter(Action.DELTA_COMMIT)
     # On a merge-on-read table writes are delta commits, so a completed commit is a compaction.
     compactions = timeline.filter(Action.COMMIT, state=State.COMPLETED)
@@ -67,11 +73,15 @@ def since_last(timeline: Timeline, now: str) -> SinceLast | None:
 
 
 def _count_after(deltas: Sequence[Instant], time: str) -> int:
+    """Return how many delta commits are later than the instant time `time`."""
     return sum(delta.time > time for delta in deltas)
 
 
 def _seconds_between(begin: str, end: str) -> float:
-    """Return whole seconds between two instant times; infinity if one is not a date, as Hudi's bootstrap instants are not."""
+    """Return the whole seconds between two instant times.
+
+    Return infinity if one of them is not a date: Hudi's bootstrap instants are not.
+    """
     try:
         first = parse_time(begin).replace(microsecond=0)
         last = parse_time(end).replace(microsecond=0)

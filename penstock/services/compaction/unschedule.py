@@ -1,4 +1,4 @@
-"""Unschedule a compaction plan (remove it from the timeline), or repair log files after another engine began to unschedule one.
+"""Unschedules a compaction plan: removes it from the timeline. Repairs log files after another engine began to unschedule one.
 
 While a plan is pending, writers write log files whose base instant is the plan's. Without the plan these files would belong to no
 slice, so they are renamed to the base instant of the previous slice before the plan is removed. The plan is marked before the
@@ -30,12 +30,11 @@ _LEAVING = "penstock.unscheduling"
 
 
 def unschedule(table: TableState, time: str) -> None:
-    """Unschedule a pending compaction or log compaction whose run has not begun.
+    """Unschedule the pending compaction or log compaction at `time`, whose run has not begun.
 
-    Log files that were written since the plan was made are renamed to the previous slice. If the plan cannot be read, the names
-    of
-    log files say which file groups the plan was for. A log compaction plan is just deleted: no log file depends on it. No other
-    process may write to the table.
+    Log files that were written since the plan was made are renamed to the base instant of the previous slice. If the plan cannot
+    be read, the names of log files show which file groups the plan was for. A log compaction plan is only deleted: no log file
+    depends on it. No other process may write to the table.
 
     Raises:
         OptionError: there is no such plan, its run has begun, or a savepoint holds log files that would be renamed.
@@ -60,7 +59,7 @@ def unschedule(table: TableState, time: str) -> None:
 
 
 def _find_plan(table: TableState, time: str) -> Instant:
-    """Return the pending compaction or log compaction at an instant time. Raise OptionError if there is none."""
+    """Return the instant of the pending compaction or log compaction at `time`. Raise OptionError if there is none."""
     for instant in pending_instants(table, Action.LOG_COMPACTION):
         if instant.time == time:
             return instant
@@ -68,10 +67,12 @@ def _find_plan(table: TableState, time: str) -> Instant:
 
 
 def _find_compaction(table: TableState, time: str) -> Instant:
+    """Return the instant of the pending compaction at `time`. Raise OptionError if there is none."""
     return find_pending(table, pending_instants(table, Action.COMPACTION), time, "compaction")
 
 
 def _check_removable(table: TableState, instant: Instant) -> None:
+    """Raise an error if a plan must not be unscheduled now. The docstring of `unschedule` lists the errors."""
     time = instant.time
     if instant.state is not State.REQUESTED:
         verb = "compact_logs" if instant.action is Action.LOG_COMPACTION else "compact"
@@ -94,6 +95,7 @@ def _check_removable(table: TableState, instant: Instant) -> None:
 
 
 def _holds_logs_of(savepoint: Savepoint, base_instant: str) -> bool:
+    """Whether a savepoint holds a log file with this base instant."""
     for file_names in savepoint.files.values():
         for file_name in file_names:
             name = parse_log_name(file_name)
@@ -103,9 +105,10 @@ def _holds_logs_of(savepoint: Savepoint, base_instant: str) -> bool:
 
 
 def _plan_by_logs(table: TableState, time: str) -> CompactionPlan:
-    """Return a substitute for a plan that cannot be read.
+    """Return a substitute for the plan at `time`, which cannot be read.
 
-    It names the file groups that have log files with the plan's instant as base instant, each with its previous slice.
+    The substitute names the file groups that have log files with the plan's instant as base instant, each with the base instant
+    of its previous slice.
     """
     operations = []
     for group in list_groups(table):
@@ -117,7 +120,7 @@ def _plan_by_logs(table: TableState, time: str) -> CompactionPlan:
 
 
 def finish_unscheduling(table: TableState) -> TableState:
-    """Finish unscheduling the plans that an interrupted process has marked. Return the table with its timeline afterwards."""
+    """Finish unscheduling the plans that an interrupted process has marked. Return the table with its current timeline."""
     leaving = [(instant, plan) for instant, plan in list_compaction_plans(table) if _LEAVING in plan.extra]
     for instant, plan in leaving:
         _take_off(table, instant, plan)
@@ -125,19 +128,23 @@ def finish_unscheduling(table: TableState) -> TableState:
 
 
 def _take_off(table: TableState, instant: Instant, plan: CompactionPlan) -> None:
-    """Rename the log files whose base instant is the plan's to the previous slice, then remove the plan. Can be repeated."""
+    """Rename the log files whose base instant is the plan's to the base instant of the previous slice; then remove the plan.
+
+    Safe to repeat after a crash.
+    """
     for operation in plan.operations:
         _move_logs(table, operation, instant.time, operation.base_instant)
     table.storage.delete(instant_path(table.base_path, instant))
 
 
 def repair(table: TableState, time: str) -> list[str]:
-    """Rename log files that were written since a plan was made, and are on the previous slice, back to the plan's instant.
+    """Rename log files from the base instant of the previous slice back to the instant of the pending plan at `time`.
 
-    For a plan that another engine began to unschedule and left pending. No other process may write to the table.
+    For a plan that another engine began to unschedule and left pending. Only log files that were written since the plan was made
+    are renamed. No other process may write to the table.
 
     Returns:
-        The new names of log files that were renamed.
+        The new names of the renamed log files.
 
     Raises:
         OptionError: there is no pending compaction at this instant time.
@@ -156,7 +163,7 @@ def repair(table: TableState, time: str) -> list[str]:
 
 
 def _check_files(table: TableState, operation: CompactionOperation) -> None:
-    """Raise CorruptFile if a file that an operation names is missing."""
+    """Raise CorruptFile if a file that an operation of a plan names is missing."""
     folder = join(table.base_path, operation.partition_path)
     existing = {file.name for file in table.storage.list(folder)}
     for name in (operation.base_file, *operation.log_files):
@@ -167,7 +174,7 @@ def _check_files(table: TableState, operation: CompactionOperation) -> None:
 def _move_logs(
     table: TableState, operation: CompactionOperation, base_instant: str, to: str, keep: Sequence[str] = ()
 ) -> list[str]:
-    """Rename the log files of a file group from base instant `base_instant` to base instant `to`.
+    """Rename the log files of an operation's file group from base instant `base_instant` to base instant `to`.
 
     Readers merge log files by version, so the files are renamed in reading order and get the next free versions.
 
@@ -175,7 +182,7 @@ def _move_logs(
         keep: names of log files that are not renamed.
 
     Returns:
-        The new names.
+        The new names of the renamed log files.
     """
     folder = join(table.base_path, operation.partition_path)
     names = {}

@@ -35,7 +35,7 @@ _SAMPLE_ROWS = 1000
 
 @dataclass(frozen=True)
 class JoinTask:
-    """One file slice whose log blocks are to be merged. Pickled to a worker."""
+    """One file slice whose log blocks `join_slice` merges into a new log file. Pickled to a worker."""
 
     file_slice: FileSlice
     #: Log files of the slice that the plan does not name: written since the plan was made.
@@ -47,15 +47,15 @@ class JoinTask:
 
     @property
     def slices(self) -> tuple[FileSlice, ...]:
-        """The file slices that the task reads."""
+        """The file slices that the task reads: the one whose log blocks are merged."""
         return (self.file_slice,)
 
 
 def join_slice(task: JoinTask) -> list[WriteStat]:
     """Merge the log blocks of a slice into one new log file; return its write stat.
 
-    Write nothing and return an empty list if a write has added to the slice since the plan was made, or if all its blocks were
-    rolled back.
+    Write no file and return an empty list if a write has added log blocks to the slice since the plan was made, or if all blocks
+    were rolled back.
     """
     storage = task.settings.storage
     file_slice = task.file_slice
@@ -110,14 +110,14 @@ def join_slice(task: JoinTask) -> list[WriteStat]:
 
 
 def joined_blocks(log: FoldedLog, task: JoinTask, header: Mapping[str, Any]) -> Iterator[bytes]:
-    """Yield a folded log as encoded blocks: data blocks with rows, then a delete block.
+    """Encode the merged log records of a slice as log blocks: data blocks with rows, then a delete block.
 
     Keys that were deleted and then inserted again (`log.fresh`) are also in a delete block before the data blocks. All blocks go
-    to
-    one file, however large it gets. Entries of the delete blocks need no ordering value: later blocks replace them, and
+    to one file, however large it gets. Entries of the delete blocks need no ordering value: later blocks replace them, and
     everything earlier is contained in these blocks.
 
     Args:
+        log: the merged log records.
         header: the header of every block.
     """
     keys = pa.chunked_array([log.keys])
@@ -136,12 +136,17 @@ def joined_blocks(log: FoldedLog, task: JoinTask, header: Mapping[str, Any]) -> 
 
 
 def _delete_block(keys: pa.ChunkedArray, positions: Positions, task: JoinTask, header: Mapping[str, Any]) -> bytes:
+    """Encode a delete block for the keys at `positions`."""
     partitions = pa.repeat(task.file_slice.partition_path, len(positions))
     return encode_delete_block(build_deletes(keys.take(pa.array(positions)), partitions), **header)
 
 
 def _split_by_size(log: FoldedLog, positions: Positions, max_bytes: int) -> Iterator[Positions]:
-    """Yield `positions` in parts whose rows have about `max_bytes`, estimated from the first rows."""
+    """Yield `positions` in parts whose rows have about `max_bytes` each, estimated from the first rows.
+
+    Args:
+        positions: positions of rows in `log`.
+    """
     if not len(positions):
         return
     sample = positions[:_SAMPLE_ROWS]

@@ -35,7 +35,7 @@ _RUNNER = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
 
 
 class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
-    """The table service that merges the log blocks of file slices."""
+    """The table service that merges the log blocks of file slices into new log files."""
 
     name = "join logs"
     title = "join logs of"
@@ -49,23 +49,26 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
     runs_alone = True
 
     def follows_write(self, table: TableState) -> bool:
-        """Whether the table is merge-on-read and its options ask for log compaction and allow table services."""
+        """Whether log compaction runs after each write to the table.
+
+        True if the table is merge-on-read, and its options ask for log compaction and allow table services.
+        """
         return self.may_be_due(table) and table.options[o.TABLE_SERVICES_ENABLED]
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether the table is merge-on-read and its options ask for log compaction."""
+        """Whether log compaction may be due when it runs outside a write: the options ask for it on a merge-on-read table."""
         return table.is_merge_on_read and table.options[o.LOG_COMPACTION_INLINE]
 
     def check_table(self, table: TableState) -> None:
-        """Raise Unsupported for a copy-on-write table."""
+        """Raise Unsupported if the table is copy-on-write: it has no log files to compact."""
         check_merge_on_read(table)
 
     def is_due(self, table: TableState) -> bool:
-        """Whether to make a plan: always true. `make_plan` counts the log blocks of each slice and may return None."""
+        """Whether to try to make a plan: always true. `make_plan` counts the log blocks and returns None if there are too few."""
         return True
 
     def make_plan(self, table: TableState) -> CompactionPlan | None:
-        """Plan a log compaction of the slices that have as many log blocks as the options ask for; None if there are none."""
+        """Plan a log compaction of the slices with at least as many log blocks as the options set; None if there are none."""
         busy = find_pending_groups(table).keys()
         times = committed_times(table.timeline)
         operations = []
@@ -78,15 +81,19 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
         return CompactionPlan(tuple(operations), runner=_RUNNER, preserves_meta=True)
 
     def encode_plan(self, table: TableState, plan: CompactionPlan) -> bytes:
-        """Return the content of the plan's requested file."""
+        """Return the content of the requested file that stores `plan`."""
         return write_compaction_plan(plan)
 
     def read_plan(self, table: TableState, instant: Instant) -> CompactionPlan | None:
-        """Read the plan of a pending log compaction."""
+        """Read the plan of a pending log compaction; return None if it was unscheduled after the timeline was loaded."""
         return load_compaction_plan(table, instant)
 
     def make_tasks(self, run: PlanRun[CompactionPlan]) -> Sequence[JoinTask]:
-        """Return a task for each operation of the plan. Raise CorruptFile if a file that the plan names is missing."""
+        """Return one task per operation of the plan whose file group still exists.
+
+        Raises:
+            CorruptFile: a file that the plan names is missing.
+        """
         table = run.table
         rules, settings = merge_file_settings(table, run.time, run.schema)
         folders = list_folders(table, run.plan)
@@ -106,11 +113,11 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
         return tasks
 
     def count_new_files(self, plan: CompactionPlan) -> int:
-        """Return the number of operations of the plan: each writes one log file."""
+        """Return the number of operations of the plan: each writes at most one log file."""
         return len(plan.operations)
 
     def run_kernels(self, run: PlanRun[CompactionPlan], tasks: Sequence[JoinTask], runner: Runner) -> list[WriteStat]:
-        """Write a log file for each task whose slice was not changed since the plan was made; return the write stats."""
+        """Write a log file for each task whose slice has not changed since the plan was made; return the write stats."""
         return runner.collect(join_slice, tasks, WriteStat)
 
 

@@ -31,6 +31,8 @@ _ABANDONED_MS = 24 * 60 * 60 * 1000
 def roll_back_failed(table: TableState) -> TableState:
     """Roll back every pending write if the policy for failed writes is eager. Delete temporary files of writes that are over.
 
+    Called before a write begins. If a restore is pending, only load the timeline.
+
     Returns:
         The table with its timeline loaded afterwards. The instants of the rollbacks are earlier than any later instant.
 
@@ -89,7 +91,7 @@ def _find_dead_writes(table: TableState) -> list[Instant]:
 
 
 def _is_leftover(entry: FileInfo, table: TableState) -> bool:
-    """Whether a temporary file or folder may be deleted, because the write that made it is completed, rolled back or dead."""
+    """Whether an entry of `.hoodie/.temp` may be deleted, because the write that made it is completed, rolled back or dead."""
     time = entry.name.removeprefix(WORK_PREFIX)
     if time.isdecimal():
         return time not in table.timeline.pending_times
@@ -103,6 +105,7 @@ def _is_leftover(entry: FileInfo, table: TableState) -> bool:
 
 
 def _delete_all(storage: Storage, leftovers: Iterable[FileInfo]) -> None:
+    """Delete files, and folders with their content."""
     for entry in leftovers:
         if entry.is_dir:
             storage.delete_tree(entry.path)
@@ -111,7 +114,7 @@ def _delete_all(storage: Storage, leftovers: Iterable[FileInfo]) -> None:
 
 
 def roll_back_expired(table: TableState) -> None:
-    """Roll back pending writes whose heartbeat has expired. For the lazy policy."""
+    """Roll back the pending writes whose heartbeat has expired. Called only under the lazy policy for failed writes."""
     dead = [write for write in failed_writes(table) if not is_alive(table, write.time)]
     # Reload after the heartbeats were read: a writer that has just completed has deleted its heartbeat too, and is not dead.
     table = reload_timeline(table)
@@ -123,25 +126,28 @@ def roll_back_expired(table: TableState) -> None:
 
 
 def failed_writes(table: TableState) -> list[Instant]:
-    """Return the instants of pending writes. Pending plans of table services are not writes."""
+    """Return the instants of all pending writes, failed or still under way. Pending plans of table services are not writes."""
     return [instant for instant in table.timeline.pending if instant.action in WRITE_ACTIONS and not runs_a_plan(table, instant)]
 
 
 def runs_a_plan(table: TableState, instant: Instant) -> bool:
-    """Whether an instant is the plan or run of a table service: a compaction, log compaction or clustering."""
+    """Whether an instant belongs to the plan of a table service: a compaction, log compaction or clustering."""
     if instant.action is not Action.REPLACE_COMMIT:
         return instant.action not in WRITE_ACTIONS
     return load_clustering_plan(table, instant) is not None
 
 
 def resume_rollbacks(table: TableState) -> None:
-    """Finish pending rollbacks, which a crashed process left.
+    """Finish the pending rollbacks that a crashed process left.
 
     A requested rollback whose plan cannot be read has not begun, and is deleted.
 
     The rollback of a table service's run is left to the service, which finishes it before it runs its plan again. If the instant
     of the service has completed since, a requested rollback is deleted: it was meant for an earlier run. An inflight rollback is
     finished: it has already begun to delete files of the completed instant.
+
+    Raises:
+        CorruptFile: the plan of an inflight rollback cannot be read.
     """
     for rollback in table.timeline.filter(Action.ROLLBACK):
         if rollback.is_completed:
@@ -170,4 +176,5 @@ def resume_rollbacks(table: TableState) -> None:
 
 
 def _policy(table: TableState) -> str:
+    """Return the policy for failed writes, in upper case: EAGER, LAZY or NEVER."""
     return table.options[o.FAILED_WRITES_POLICY].upper()

@@ -1,8 +1,8 @@
 """Plan a rollback: find the files of a write by its markers, or by listing partitions.
 
-A completed write has no markers any more, so its files are found by listing. With `hoodie.rollback.using.markers=false` those of
-pending writes are too. A plan is Hudi's `HoodieRollbackPlan`: one request per file, or per slice whose log needs a rollback
-block.
+A completed write no longer has markers, so its files are found by listing. With `hoodie.rollback.using.markers=false`, the files
+of a pending write are found by listing too. A plan is Hudi's `HoodieRollbackPlan`: one request per file to delete, and one per
+slice whose log needs a rollback block.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ from penstock.timeline.store import instant_path
 
 
 def plan_rollback(table: TableState, instant: Instant) -> dict[str, Any]:
-    """Return the plan to roll back a write: which files to delete, and to which slices to add a rollback block."""
+    """Return the plan to roll back a write: which files to delete, and to which slices to add a rollback block. Writes nothing.
+
+    Args:
+        instant: the write, in its current state.
+    """
     if instant.state is State.REQUESTED:
         requests: list[dict[str, Any]] = []  # data files are written from inflight on
     elif instant.state is State.INFLIGHT and _uses_markers(table, instant):
@@ -39,11 +43,15 @@ def plan_rollback(table: TableState, instant: Instant) -> dict[str, Any]:
 
 def _uses_markers(table: TableState, instant: Instant) -> bool:
     # Only the markers of a log compaction say which slices it has added log files to.
+    """Whether to find the files of a pending write by its markers instead of listing partitions."""
     return table.options[o.ROLLBACK_USING_MARKERS] or instant.action is Action.LOG_COMPACTION
 
 
 def _requests_by_markers(table: TableState, markers: Sequence[Marker]) -> list[dict[str, Any]]:
-    """Return a request for each marker that names a data file."""
+    """Return one request per marker: to delete the base file that it names, or to add a rollback block after the log file.
+
+    Markers of other files are ignored.
+    """
     requests = []
     for marker in sorted(markers, key=lambda marker: marker.file_path):
         path, _, file_name = marker.file_path.rpartition("/")
@@ -64,6 +72,12 @@ def _requests_by_markers(table: TableState, markers: Sequence[Marker]) -> list[d
 
 
 def _delete_request(path: str, file_id: str, base_instant: str, file: str) -> dict[str, Any]:
+    """Return a request to delete one file.
+
+    Args:
+        path: the partition path.
+        file: the full path of the file.
+    """
     return _request(path, file_id, base_instant) | {"filesToBeDeleted": [file]}
 
 
@@ -71,13 +85,15 @@ def _add_block_request(table: TableState, path: str, file_id: str, base_instant:
     """Return a request to add a rollback block to a slice.
 
     Args:
-        logs: log files of the failed write, with their sizes. If empty, the request names the partition's folder, as in Hudi.
+        path: the partition path.
+        logs: sizes of the failed write's log files, by name. If empty, the request names the partition's folder, as in Hudi.
     """
     folder = {join(table.base_path, path): 1}
     return _request(path, file_id, base_instant) | {"logBlocksToBeDeleted": dict(logs) or folder}
 
 
 def _request(path: str, file_id: str, base_instant: str) -> dict[str, Any]:
+    """Return a request for one slice that asks for nothing yet: no file to delete, no rollback block."""
     return {
         "partitionPath": path,
         "fileId": file_id,
@@ -88,7 +104,7 @@ def _request(path: str, file_id: str, base_instant: str) -> dict[str, Any]:
 
 
 def _requests_by_listing(table: TableState, instant: Instant) -> list[dict[str, Any]]:
-    """List all partitions; return requests to undo a write.
+    """List all partitions; return the requests that undo a write.
 
     Files whose base instant is the write's time are to be deleted. Earlier slices to which the write has added log files get a
     rollback block. These log files are known from the commit metadata or workload profile of the write; names of Penstock's log
@@ -129,10 +145,11 @@ def _requests_for_logs(
     Slices that the write itself began are left out: their files are deleted.
 
     Args:
+        path: the partition path.
         stats: the write stats of the write in this partition.
-        newest: the newest base instant of each file group that is not later than the write.
+        newest: by file id, the newest base instant that is not later than the write.
         time: the instant time of the write.
-        own_logs: by file id, the log files whose names contain the write's time.
+        own_logs: by file id, sizes of the log files whose names contain the write's time.
     """
     logs = {file_id: dict(names) for file_id, names in own_logs.items() if newest[file_id] < time}
     for stat in stats:
@@ -145,7 +162,7 @@ def _requests_for_logs(
 
 
 def read_written(table: TableState, instant: Instant) -> CommitMetadata:
-    """Read the commit metadata of a completed write, or the workload profile of an inflight one.
+    """Read which files a write wrote: the commit metadata of a completed write, or the workload profile of an inflight one.
 
     Return empty metadata if the timeline file is missing or empty.
     """

@@ -1,4 +1,4 @@
-"""Roll back the newest write, completed or pending, because a user asks for it."""
+"""Roll back the newest write, completed or pending, at a user's request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant
 
 
 def roll_back_to(table: TableState, time: str) -> str:
-    """Roll back the write at an instant time. It must be the newest write.
+    """Roll back the write with the instant time `time`, which must be the newest write.
 
     Returns:
         The instant time of the rollback.
@@ -38,6 +38,7 @@ def roll_back_to(table: TableState, time: str) -> str:
 
 
 def _find_write(table: TableState, time: str) -> Instant:
+    """Return the instant of the write with the instant time `time`. Raise OptionError if there is none."""
     for instant in table.timeline.instants:
         if instant.time == time and instant.action.family in WRITE_ACTIONS:
             return instant
@@ -45,7 +46,7 @@ def _find_write(table: TableState, time: str) -> Instant:
 
 
 def _check(table: TableState, instant: Instant) -> None:
-    """Raise OptionError if a rollback could not bring back the table as it was before the write."""
+    """Raise OptionError if a rollback could not bring the table back to its state before the write."""
     time = instant.time
     if not instant.is_completed and runs_a_plan(table, instant):
         raise OptionError(f"{instant.file_name} is the plan of a table service, not a write; there is nothing to roll back")
@@ -68,9 +69,13 @@ def _check(table: TableState, instant: Instant) -> None:
 
 
 def _pending_plan_on_top(table: TableState, instant: Instant) -> str | None:
-    """Return the name of a later pending clustering or compaction that will read files of the write; None if there is none.
+    """Return a text that names a pending clustering or compaction which will read files of a write; None if there is none.
 
-    Only base files count for a compaction: it reads the log files that exist when it runs, so those of the write may be removed.
+    For a compaction, only base files of the write count: the compaction reads the log files that exist when it runs, so those of
+    the write may be removed.
+
+    Args:
+        instant: the completed write.
     """
     written = {(stat.partition_path or "", stat.file_id) for stat in read_written(table, instant).stats}
     for group, time in find_pending_clusterings(table).items():

@@ -35,9 +35,10 @@ _PLANNED = (Action.COMPACTION, Action.LOG_COMPACTION)
 
 
 def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) -> str:
-    """Roll back one write or one run of a table service's plan, completed or pending.
+    """Roll back one write or one run of a table service's plan, completed or pending: plan the rollback, then run it.
 
     Args:
+        instant: the write or run, in its current state.
         keeps_plan: whether to keep the plan of a clustering and roll back only its run. The plan of a compaction is always kept.
 
     Returns:
@@ -60,11 +61,12 @@ def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) 
 def run_rollback(
     table: TableState, rollback: Instant, plan: Mapping[str, Any], *, was_published: bool = True, keeps_plan: bool = False
 ) -> str:
-    """Run a rollback plan. Can be repeated after a crash.
+    """Run the plan of a rollback and complete the rollback on the timeline. Safe to repeat after a crash.
 
     Args:
-        was_published: whether the write may have had a completed file on the timeline.
-        keeps_plan: whether to keep the plan of a failed clustering run, to be run again.
+        rollback: the requested or inflight instant of the rollback.
+        was_published: whether the write that is rolled back may have had a completed file on the timeline.
+        keeps_plan: whether to keep the plan of a clustering and roll back only its run. The plan of a compaction is always kept.
 
     Returns:
         The instant time of the rollback.
@@ -107,7 +109,7 @@ def run_rollback(
 
 
 def target_of(plan: Mapping[str, Any]) -> Instant:
-    """Return the instant that a plan rolls back, in the completed state. Raise CorruptFile if the plan names none."""
+    """Return the instant that a rollback plan rolls back, as a completed instant. Raise CorruptFile if the plan names none."""
     try:
         target = plan["instantToRollback"]
         return Instant(target["commitTime"], Action(target["action"]), State.COMPLETED)
@@ -118,10 +120,11 @@ def target_of(plan: Mapping[str, Any]) -> Instant:
 def _remove_files(table: TableState, requests: Iterable[Mapping[str, Any]], time: str, target: str) -> dict[str, dict[str, Any]]:
     """Delete files and add rollback blocks as a plan requests. Return the partition metadata of the rollback, by partition path.
 
-    A file that does not exist was never created or is deleted already. A plan holds full paths, with or without a scheme, and the
-    table may have been moved since; therefore only the file name is used.
+    A file that does not exist is no error: it was never created, or is already deleted. A plan holds full paths, with or without
+    a scheme, and the table may have been moved since; therefore only the file names are used.
 
     Args:
+        requests: the requests of the rollback plan.
         time: the instant time of the rollback.
         target: the instant time of the write that is rolled back.
     """
@@ -154,7 +157,12 @@ def _remove_files(table: TableState, requests: Iterable[Mapping[str, Any]], time
 
 
 def _may_exist(table: TableState, path: str, logs: Iterable[str]) -> bool:
-    """Whether one of the log files that a request names exists. Also true if the request names only a folder."""
+    """Whether one of the log files that a request names exists. Also true if the request names only a folder.
+
+    Args:
+        path: the partition path.
+        logs: the log file names, or the folder, in the request.
+    """
     for text in logs:
         name = _log_file_name(text)
         if name is None or table.storage.stat(join(table.base_path, path, name)) is not None:
@@ -163,7 +171,7 @@ def _may_exist(table: TableState, path: str, logs: Iterable[str]) -> bool:
 
 
 def _log_file_name(text: str) -> str | None:
-    """Return the file name at the end of a path in a plan; None if it is not the name of a log file."""
+    """Return the last part of a path in a rollback plan if it is the name of a log file; None otherwise."""
     name = text.rsplit("/", 1)[-1]
     return name if parse_log_name(name) else None
 
@@ -171,10 +179,10 @@ def _log_file_name(text: str) -> str | None:
 def add_rollback_block(
     storage: Storage, folder: str, file_id: str, base_instant: str, *, time: str, target: str
 ) -> tuple[str, int]:
-    """Add a log file to a slice, with one rollback block that cancels the blocks of a write. Return its path and size.
+    """Add a log file to a slice, with one rollback block that cancels the blocks of a write. Return the file's path and size.
 
     Args:
-        folder: the folder of the partition.
+        folder: the full path of the partition's folder.
         time: the instant time of the rollback or restore.
         target: the instant time of the write whose blocks are cancelled.
     """

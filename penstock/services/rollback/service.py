@@ -13,7 +13,7 @@ from penstock.table.state import TableState
 
 
 class FailedWriteRollback(TableService):
-    """The table service that rolls back writes whose heartbeat has expired."""
+    """The table service that rolls back writes of other processes whose heartbeat has expired."""
 
     name = "roll back failed writes"
     title = "roll back failed writes of"
@@ -27,11 +27,11 @@ class FailedWriteRollback(TableService):
         return is_lazy(table) and not CLEAN.follows_write(table)
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether the service may be due when it runs outside a write: always false, the clean rolls back failed writes."""
+        """Whether the service may be due when it runs outside a write: always false, a clean rolls back failed writes."""
         return False
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
-        """Roll back failed writes whose heartbeat has expired."""
+        """Roll back pending writes whose heartbeat has expired. Always return None: there is nothing to report."""
         roll_back_expired(table)
         return None
 

@@ -33,6 +33,11 @@ def open_dry_run(
 ) -> Iterator[tuple[WriteContext, Staging]]:
     """Yield the context of a write that takes no instant, and a staging folder. The folder is deleted when the block ends.
 
+    Args:
+        path: the folder of the table. If there is no table, the context describes the table that the write would create.
+        options: the options of the write, by their keys.
+        spark: the session to use; None: the session of `incoming`.
+
     Raises:
         OptionError: the operation is bulk_insert, which reads no existing file.
     """
@@ -64,4 +69,5 @@ def open_dry_run(
 
 
 def _unschedule_nothing(table: TableState, time: str) -> None:
+    """Raise AssertionError: a dry run never takes a plan off the timeline."""
     raise AssertionError("a write that is only explained takes no plan off the timeline")

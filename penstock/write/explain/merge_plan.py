@@ -62,7 +62,7 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True)
 class KeyMerge:
-    """What an upsert would do with one key, and why."""
+    """What an upsert would do with one key, and why: the stored row, the incoming row, and the row that would be stored."""
 
     key: str
     #: The partition path of the key's row after the upsert.
@@ -83,7 +83,7 @@ class KeyMerge:
 
 @dataclass(frozen=True)
 class _Batch:
-    """The chosen incoming rows, combined to one per key."""
+    """The incoming rows of the keys to explain, combined to one row per key. All fields are in the same order."""
 
     keys: list[str]
     paths: list[str]
@@ -94,7 +94,7 @@ class _Batch:
 
 @dataclass(frozen=True)
 class _StoredRows:
-    """The stored rows of the batch's keys."""
+    """The stored rows of the keys to explain, and where each key is stored."""
 
     rows: pa.Table
     #: For each key of the batch: the partition path of its stored row and the position in `rows`; None if the key is not stored.
@@ -103,7 +103,7 @@ class _StoredRows:
 
 @dataclass(frozen=True)
 class _MergeResult:
-    """What the merger returned for one key."""
+    """What the merger decided for one key, and the rows before and after."""
 
     #: The merger's `Choice`; None if the key is not stored.
     choice: np.int8 | None
@@ -120,10 +120,17 @@ class _MergeResult:
 def explain_merge(
     incoming: DataFrame, path: str, options: Mapping[str, object], keys: Sequence[str] | None = None
 ) -> list[KeyMerge]:
-    """Return what an upsert would do with each of some keys, in the order of their incoming rows.
+    """Return what an upsert would do with the rows of some keys, in the order of their incoming rows. Nothing is written.
 
     Args:
+        incoming: the rows that the upsert would write.
+        path: the folder of the table.
+        options: the options of the upsert, by their keys.
         keys: the record keys to explain; None: up to 20 keys of the incoming rows.
+
+    Raises:
+        OptionError: `keys` is a string, or an option is invalid.
+        Unsupported: the table does not store record keys.
     """
     if isinstance(keys, str):
         raise OptionError(f"keys is a list of record keys, not a text; give [{keys!r}]")
@@ -136,7 +143,10 @@ def explain_merge(
 
 
 def _choose_keys(prepared: PreparedRows, keys: Sequence[str] | None) -> PreparedRows:
-    """Return the incoming rows that have one of the keys; with None, the rows of up to `_MOST_KEYS` keys."""
+    """Return the incoming rows that have one of these record keys.
+
+    If `keys` is None, return the rows of up to `_MOST_KEYS` keys.
+    """
     column = F.col(quoted(prepared.crossing.key or KEY))
     if keys is None:
         first_keys = prepared.rows.select(column).where(column.isNotNull()).distinct().limit(_MOST_KEYS)
@@ -145,7 +155,11 @@ def _choose_keys(prepared: PreparedRows, keys: Sequence[str] | None) -> Prepared
 
 
 def _combine_incoming(write: WriteContext, merger: Merger, staging: Staging, chosen: PreparedRows) -> _Batch | None:
-    """Combine the incoming rows to one per key, with the same rules as a write. Return None if no row has one of the keys."""
+    """Combine the incoming rows to one per key, with the same rules as a write. Return None if there are no rows.
+
+    Args:
+        chosen: the incoming rows of the keys to explain.
+    """
     pieces = stage_pieces(write.spark, chosen, staging, numbered=True)
     if not pieces:
         return None
@@ -186,7 +200,10 @@ def _combine_incoming(write: WriteContext, merger: Merger, staging: Staging, cho
 
 
 def _explain_keys(write: WriteContext, merger: Merger, batch: _Batch) -> list[KeyMerge]:
-    """Call the merger for all keys and return the outcomes. There are only a few keys, so this works on Python rows."""
+    """Merge the incoming row of each key with its stored row, and return the report entries.
+
+    Rows are Python dicts: keys are few.
+    """
     stored = _find_stored(write, batch)
     known = np.flatnonzero([place is not None for place in stored.places])
     unknown = np.setdiff1d(np.arange(len(stored.places)), known)
@@ -204,7 +221,7 @@ def _explain_keys(write: WriteContext, merger: Merger, batch: _Batch) -> list[Ke
 
 
 def _find_stored(write: WriteContext, batch: _Batch) -> _StoredRows:
-    """Read the stored rows of the batch's keys from merged file slices, base file and logs."""
+    """Read the stored rows that have a key of the batch, with base files and logs merged."""
     index = make_index(write.options)
     storage = write.table.storage
     schema = write.prepared.stored_schema
@@ -227,7 +244,13 @@ def _find_stored(write: WriteContext, batch: _Batch) -> _StoredRows:
 
 
 def _choose_slices(write: WriteContext, batch: _Batch, wanted: pa.Array) -> list[FileSlice]:
-    """Return the file slices whose base file holds a wanted key, and those with logs if the index finds keys in logs."""
+    """Return the file slices that may hold a wanted key.
+
+    These are the slices whose base file holds one and, if the index finds keys in logs, all slices with logs.
+
+    Args:
+        wanted: the record keys.
+    """
     index = make_index(write.options)
     slices: list[FileSlice] = []
     for slices_of_path in list_merged_slices(write.table, None if index.is_global else sorted(set(batch.paths))).values():
@@ -246,13 +269,14 @@ def _merge_known(
     new: pa.Table,
     partition_columns: Sequence[str] | None,
 ) -> list[_MergeResult]:
-    """Merge each incoming row with its stored row.
+    """Merge each incoming row whose key is stored with its stored row. Return one result per incoming row.
 
     Args:
         stored: the stored rows of all keys.
         places: for each incoming row, the partition path of its stored row and the position in `stored`.
         new: the incoming rows, one per key.
-        partition_columns: None if the merged row always goes to the partition of the incoming row.
+        partition_columns: the columns that decide whether the merged row stays in the partition of the stored row; None if it
+            always goes to the partition of the incoming row.
     """
     numbers: Positions = np.array([number for _, number in places], np.int64)
     merged = merger.merge(stored, numbers, new)
@@ -275,6 +299,7 @@ def _merge_known(
 
 
 def _insert_unknown(merger: Merger, new: pa.Table) -> list[_MergeResult]:
+    """Call the merger for incoming rows whose keys are not stored. Return one result per row."""
     is_kept, inserted = merger.insert(new)
     rows = iter(inserted.to_pylist())
     return [_MergeResult(None, next(rows) if kept else None) for kept in is_kept]
@@ -283,11 +308,13 @@ def _insert_unknown(merger: Merger, new: pa.Table) -> list[_MergeResult]:
 def _describe(
     write: WriteContext, batch: _Batch, number: int, merge: _MergeResult, incoming: Row, *, is_delete: bool
 ) -> KeyMerge:
-    """Return the outcome of one key with its reason in words.
+    """Return the report entry of one key: its outcome, and the reason in words.
 
     Args:
         number: the position of the key in `batch`.
+        merge: what the merger decided for the key.
         incoming: the incoming row of the key.
+        is_delete: whether the incoming row is a delete.
     """
     ordering = write.settings.ordering_field
     stored_value = _get_value(merge.stored, ordering) if merge.stored is not None and ordering else None
@@ -322,7 +349,11 @@ def _describe(
 
 
 def _find_outcome(merge: _MergeResult, *, is_delete: bool) -> tuple[Outcome, str]:
-    """Return the outcome of a key that does not move, and the reason in words."""
+    """Return the outcome of a key and the reason in words, whatever the partitions of the stored and incoming row.
+
+    Args:
+        is_delete: whether the incoming row is a delete.
+    """
     if merge.choice is None:
         if merge.result is not None:
             return Outcome.INSERT, "the table has no such key"
@@ -338,7 +369,11 @@ def _find_outcome(merge: _MergeResult, *, is_delete: bool) -> tuple[Outcome, str
 
 
 def _get_value(row: Row, path: str) -> Any:
-    """Return the value of a column, or of a field inside structs."""
+    """Return the value of a column of a row; None if the row does not have it.
+
+    Args:
+        path: the name of the column, or `a.b` for a field of a struct.
+    """
     if path in row:
         return row[path]
     value: Any = row
@@ -348,5 +383,5 @@ def _get_value(row: Row, path: str) -> Any:
 
 
 def _shorten_class(name: str) -> str:
-    """Return the class name without its package if the class is one of Hudi's, otherwise the whole name."""
+    """Return the name of a payload class of Hudi without its package. Other names are returned unchanged."""
     return name.rpartition(".")[2] if name.startswith("org.apache.hudi.") else name

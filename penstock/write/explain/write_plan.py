@@ -31,10 +31,10 @@ _LAST = "9" * 17
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """What a write would do to one file group."""
+    """What a write would do to one file group: how many rows it would change and add, and how many bytes it would rewrite."""
 
     partition_path: str
-    #: None for a new file group.
+    #: The id of the existing file group; None for a new one.
     file_id: str | None
     rows_changed: int
     rows_new: int
@@ -43,7 +43,7 @@ class GroupPlan:
 
 @dataclass(frozen=True)
 class WritePlan:
-    """What a write would do to the table. Prints as a table with one line per file group."""
+    """What a write would do to the table: its file groups, and totals. Prints as a table with one line per file group."""
 
     operation: str
     index: str
@@ -56,15 +56,16 @@ class WritePlan:
 
     @property
     def bytes_rewritten(self) -> int:
-        """Bytes of the base files that the write would rewrite."""
+        """The size of the base files that the write would rewrite, in bytes."""
         return sum(group.bytes_rewritten for group in self.groups)
 
     @property
     def write_amplification(self) -> float:
-        """Estimated bytes written per incoming byte."""
+        """The estimated number of bytes written per incoming byte."""
         return (self.bytes_rewritten + self.bytes_incoming) / max(1, self.bytes_incoming)
 
     def __str__(self) -> str:
+        """Return the plan as a text table with one line per file group, below a summary."""
         title = (
             f"{self.operation} of {self.rows_incoming:,} rows ({format_bytes(self.bytes_incoming)}) by {self.index}: "
             f"{len(self.groups)} file groups, {format_bytes(self.bytes_rewritten)} rewritten, "
@@ -88,7 +89,16 @@ class WritePlan:
 
 
 def explain_write(incoming: DataFrame, path: str, options: Mapping[str, object], spark: SparkSession | None = None) -> WritePlan:
-    """Explain an upsert, insert or delete: which file groups it touches, and how much it rewrites.
+    """Return which file groups an upsert, insert or delete would change, and how many bytes it would rewrite. Nothing is written.
+
+    Args:
+        incoming: the rows of the write.
+        path: the folder of the table. If there is no table, the plan is that of the first write.
+        options: the options of the write, by their keys.
+        spark: the session to use; None: the session of `incoming`.
+
+    Raises:
+        OptionError: the operation is bulk_insert, or an option is invalid.
 
     Example:
         >>> print(penstock.explain_write(df, path, hoodie_options))  # doctest: +SKIP
@@ -101,14 +111,14 @@ def explain_write(incoming: DataFrame, path: str, options: Mapping[str, object],
 
 
 def _explain_insert(write: WriteContext, pieces: Sequence[Piece]) -> WritePlan:
-    """Explain an insert, which locates no keys."""
+    """Return the plan of an insert, which assigns rows to file groups without locating keys."""
     rewrites = insert_ratio(write.table, write.options) is None  # otherwise new rows are appended to logs
     groups = [_plan_insert_bucket(bucket, rewrites=rewrites) for bucket in plan_inserts(write, pieces, _LAST)]
     return _make_write_plan(write, pieces, groups)
 
 
 def _explain_upsert(write: WriteContext, staging: Staging, pieces: Sequence[Piece]) -> WritePlan:
-    """Explain a write that locates its keys, or that hashes them into buckets."""
+    """Return the plan of a write that locates its keys or hashes them into buckets."""
     change = Change(write.table, Instant(_LAST, Action.COMMIT, State.REQUESTED))
     rules = build_upsert_rules(write, change, staging)
     # All keys are located first: the counts of a task that locates its own keys would not be known without running it.
@@ -127,6 +137,11 @@ def _explain_upsert(write: WriteContext, staging: Staging, pieces: Sequence[Piec
 
 
 def _plan_insert_bucket(bucket: InsertBucket, *, rewrites: bool) -> GroupPlan:
+    """Return what an insert would do to the file group of one insert bucket.
+
+    Args:
+        rewrites: whether a base file that takes new rows is rewritten; if not, the rows are appended to a log.
+    """
     return GroupPlan(
         partition_path=bucket.partition_path,
         file_id=bucket.target.file_id if bucket.target else None,
@@ -137,7 +152,10 @@ def _plan_insert_bucket(bucket: InsertBucket, *, rewrites: bool) -> GroupPlan:
 
 
 def _plan_bucket(task: BucketTask) -> GroupPlan:
-    """Return the plan of a bucket. All incoming rows of an existing bucket count as changed, because its keys are not read."""
+    """Return what a write would do to one bucket of the bucket index.
+
+    All incoming rows of an existing bucket count as changed, because the stored keys are not read.
+    """
     rows_changed = task.incoming_rows if task.file_slice else 0
     rewrites = task.rules.logs is None
     return GroupPlan(
@@ -150,6 +168,11 @@ def _plan_bucket(task: BucketTask) -> GroupPlan:
 
 
 def _plan_group(task: GroupTask, rows_changed: int) -> GroupPlan:
+    """Return what an upsert would do to the file group of one task.
+
+    Args:
+        rows_changed: how many stored rows of the file group have an incoming key.
+    """
     return GroupPlan(
         partition_path=task.partition_path,
         file_id=task.file_id,
@@ -162,6 +185,12 @@ def _plan_group(task: GroupTask, rows_changed: int) -> GroupPlan:
 def _make_write_plan(
     write: WriteContext, pieces: Sequence[Piece], groups: Sequence[GroupPlan], task_plan: TaskPlan | None = None
 ) -> WritePlan:
+    """Return the plan of the whole write. File groups are sorted by partition path, new ones last.
+
+    Args:
+        pieces: the staged rows.
+        task_plan: the planned tasks, which hold the counts of the index; None for an insert, which locates no keys.
+    """
     in_order = sorted(groups, key=lambda group: (group.partition_path, group.file_id or "~"))  # new groups come last
     return WritePlan(
         operation=write.settings.operation.value,

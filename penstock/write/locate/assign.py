@@ -20,7 +20,7 @@ from penstock.write.tasks.task import InsertBucket
 
 @dataclass(frozen=True)
 class AssignedRows:
-    """New rows of an upsert that go to one file group."""
+    """A range of the new rows of an upsert, and the file group that takes them."""
 
     partition_path: str
     rows: NewRowRange
@@ -95,13 +95,16 @@ def _fill_groups(rows: int, slices: Sequence[FileSlice], sizing: Sizing) -> list
 
 
 class _RemainingPieces:
-    """The pieces of one partition path that are not assigned yet. Rows are taken from the front."""
+    """The pieces of one partition path that are not assigned to a file group yet. Rows are taken from the front."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self._pieces = list(pieces)
 
     def take(self, rows: int) -> tuple[Piece, ...]:
-        """Remove the next `rows` rows and return them as pieces. A piece with more rows than needed is cut in two."""
+        """Remove the next `rows` rows and return them as pieces.
+
+        If the last piece has more rows than needed, it is cut in two.
+        """
         taken: list[Piece] = []
         while rows > 0 and self._pieces:
             head = self._pieces[0]

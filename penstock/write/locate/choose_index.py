@@ -38,7 +38,7 @@ _SMALL_BYTES = 32 * 1024 * 1024
 
 @dataclass(frozen=True)
 class ChosenIndex:
-    """The chosen index, and the reason in words."""
+    """The index that `penstock.index=auto` chose for a batch, and the reason in words."""
 
     index: Index
     why: str
@@ -47,7 +47,7 @@ class ChosenIndex:
 def choose_index(
     storage: Storage, index: Index, rows: Mapping[str, int], slices: Mapping[str, Sequence[FileSlice]]
 ) -> ChosenIndex:
-    """Choose the simple or the bloom index for a batch.
+    """Choose the simple or the bloom index to locate the keys of a batch, and say why.
 
     Args:
         index: the index in the options. The chosen index is global, and moves rows, if this one does.
@@ -75,11 +75,12 @@ def choose_index(
 
 
 def _list_base_files(slices: Sequence[FileSlice]) -> list[BaseFile]:
+    """Return the base files of these file slices. Slices with only logs are left out."""
     return [file_slice.base_file for file_slice in slices if file_slice.base_file]
 
 
 def _estimate_ruled_out(rows: Mapping[str, int], files: Mapping[str, int], *, is_global: bool) -> float:
-    """Estimate the share of files that hold no incoming key, if keys are spread over files at random.
+    """Estimate the share of base files that hold no incoming key, if keys are spread over files at random.
 
     If n keys fall into m files at random, a file gets none of them with the probability (1 - 1/m)^n, about exp(-n/m).
 
@@ -99,19 +100,33 @@ def _estimate_ruled_out(rows: Mapping[str, int], files: Mapping[str, int], *, is
 
 
 def _format_partitions(count: int) -> str:
+    """Return the number of partitions in words, for example `3 partitions`."""
     return "1 partition" if count == 1 else f"{count:,} partitions"
 
 
 def _simple(index: Index, why: str) -> ChosenIndex:
+    """Return the simple index as the choice. It is global, and moves rows between partitions, if `index` does.
+
+    Args:
+        why: the reason for the choice, in words.
+    """
     return ChosenIndex(SimpleIndex(is_global=index.is_global, moves_rows=index.moves_rows), why)
 
 
 def _bloom(index: Index, why: str) -> ChosenIndex:
+    """Return the bloom index as the choice. It is global, and moves rows between partitions, if `index` does.
+
+    Args:
+        why: the reason for the choice, in words.
+    """
     return ChosenIndex(BloomIndex(is_global=index.is_global, moves_rows=index.moves_rows), why)
 
 
 def _measure_overlap(storage: Storage, files: Sequence[BaseFile]) -> float | None:
-    """Return which share of the pairs of sampled files have overlapping key ranges; None with fewer than two key ranges."""
+    """Read the key ranges in the footers of a few base files. Return which share of the pairs of ranges overlap, from 0 to 1.
+
+    Return None if fewer than two of these files have a key range.
+    """
     if not files:
         return None
     ranges = []

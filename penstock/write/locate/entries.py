@@ -57,7 +57,7 @@ Group = tuple[str, str]
 
 @dataclass(frozen=True)
 class EntryTask:
-    """Task description: look up the entries of a part of the incoming keys."""
+    """Task description: look up the index entries of one part of the incoming keys."""
 
     store: EntryStore
     timeline: Timeline
@@ -75,7 +75,7 @@ class EntryTask:
 
 @dataclass(frozen=True)
 class EntryResult:
-    """The file of answers that one task wrote."""
+    """The file of answers that one lookup task wrote: for each incoming row, the file group that the entry of its key names."""
 
     file: str
     #: (partition path, file id) of the file groups. An answer's `place` is a position in this list.
@@ -85,7 +85,7 @@ class EntryResult:
 
 @dataclass(frozen=True)
 class EntryAnswers:
-    """The answers of all tasks."""
+    """The answers of all lookup tasks: for each incoming row, the file group that the index entry of its key names."""
 
     #: The file of answers of each task.
     files: tuple[str, ...]
@@ -95,16 +95,20 @@ class EntryAnswers:
 
     @property
     def groups(self) -> set[Group]:
-        """All file groups that the entries of incoming keys name."""
+        """The file groups that the index entries of incoming keys name, as (partition path, file id)."""
         return set(chain.from_iterable(self.groups_of_files))
 
     @property
     def partitions(self) -> set[str]:
-        """The partition paths of `groups`."""
+        """The partition paths of the file groups that the index entries of incoming keys name."""
         return {path for path, _ in self.groups}
 
     def select_slices(self, slices: Mapping[str, Sequence[FileSlice]]) -> dict[str, list[FileSlice]]:
-        """Return the slices whose file groups the entries of incoming keys name, by partition path."""
+        """Return the slices whose file groups the index entries of incoming keys name, by partition path.
+
+        Args:
+            slices: the file slices of the table, by partition path.
+        """
         groups = self.groups
         selected: dict[str, list[FileSlice]] = {}
         for path in sorted(self.partitions):
@@ -114,7 +118,7 @@ class EntryAnswers:
 
 @dataclass(frozen=True)
 class SortTask:
-    """Task description: sort the answers of all tasks by file slice."""
+    """Task description: sort the answers of all lookup tasks by file slice, into one hit file."""
 
     storage: Storage
     answers: EntryAnswers
@@ -135,9 +139,12 @@ def look_up_entries(
     moves: bool,
     attempt: int = 0,
 ) -> EntryAnswers:
-    """Look up the entries of all incoming keys, in one job.
+    """Look up the index entries of all incoming keys, in one job.
 
     Args:
+        store: the store that holds the entries.
+        timeline: decides which entries are valid: those of completed commits.
+        loading: how tasks load the incoming rows.
         moves: whether a row whose entry names another partition moves to the partition of the incoming row.
         attempt: how often this write has looked up its keys before. Part of the names of the files of answers.
     """
@@ -161,6 +168,10 @@ def check_not_clustered(
 
     The stored row is then in another file group, and an upsert would insert its key a second time. A clustering by Penstock with
     this index puts entries for the new file groups. A clustering by Hudi, or with another index, does not.
+
+    Args:
+        answers: the entries of the incoming keys.
+        slices: the current file slices of the partitions that the entries name, by partition path.
     """
     listed_groups: set[Group] = set()
     for path, slices_of_path in slices.items():
@@ -183,7 +194,10 @@ def check_not_clustered(
 
 
 def look_up_keys(task: EntryTask) -> EntryResult:
-    """Look up the entries of one part of the keys, and write the answers to a file. Kernel."""
+    """Look up the index entries of one part of the incoming keys, and write the answers to a file. Kernel.
+
+    An answer is the file group that the entry of the key names; none for a new key.
+    """
     columns = (*task.merger.reads, DELETE_FLAG) if task.moves else ()
     incoming = load_task_rows(task.loading, task.pieces, columns=columns)
     positions = np.array_split(np.arange(len(incoming.rows)), task.parts)[task.part]
@@ -210,13 +224,14 @@ def look_up_keys(task: EntryTask) -> EntryResult:
 
 
 def _choose_fates(task: EntryTask, incoming: TaskRows, rows: Positions, places: Any, groups: Sequence[Group]) -> Fates:
-    """Return the fate of each row: MOVE if its entry names another partition than the row's own, otherwise MERGE.
+    """Return the fate of each incoming row: MOVE if its entry names another partition than the row's own, otherwise MERGE.
 
-    A delete is always MERGE: it is applied in the partition of the stored row.
+    A delete is always MERGE: it is applied in the partition of the stored row. So are all rows if the index does not move rows.
 
     Args:
         rows: the numbers of the incoming rows.
-        places: the position in `groups` of each row's file group, -1 for a new key.
+        places: the position in `groups` of each row's file group; -1 for a new key.
+        groups: (partition path, file id) of the file groups that the entries name.
     """
     fates = np.full(len(rows), Fate.MERGE, np.int8)
     known = np.flatnonzero(places >= 0)
@@ -233,7 +248,7 @@ def _choose_fates(task: EntryTask, incoming: TaskRows, rows: Positions, places: 
 
 
 def sort_answers(task: SortTask) -> TagResult:
-    """Write the answers of all tasks to a hit file, sorted by file slice, in the form of `tag_slices`. Kernel.
+    """Write the answers of all lookup tasks to one hit file, sorted by file slice, as `tag_slices` writes hits. Kernel.
 
     A row whose entry names a file group that is not in the table any more gets no hit: it counts as new.
     """
@@ -253,9 +268,11 @@ def sort_answers(task: SortTask) -> TagResult:
 
 
 def _read_answers(task: SortTask) -> tuple[Positions, Positions, Fates]:
-    """Return three arrays with one element per incoming row: row number, position of its slice in `task.slices`, and fate.
+    """Read the answers of all lookup tasks. Return three arrays with one element per incoming row.
 
-    The position is -1 for a row without a slice.
+    1. The number of the row.
+    2. The position in `task.slices` of the slice that the row's entry names; -1 if there is none.
+    3. The row's fate.
     """
     slice_numbers: dict[Group, int] = {}
     for number, file_slice in enumerate(task.slices):
@@ -279,12 +296,17 @@ def make_sort_task(
     pieces: tuple[Piece, ...],
     slices: Mapping[str, Sequence[FileSlice]],
 ) -> SortTask:
-    """Return the task that sorts the answers. Its slices are those whose file groups the answers name."""
+    """Return the task that sorts the answers of all lookup tasks by file slice.
+
+    Args:
+        pieces: the staged rows.
+        slices: the file slices of the table, by partition path. The task gets those whose file groups the answers name.
+    """
     selected = chain.from_iterable(answers.select_slices(slices).values())
     hit_file_prefix = join(loading.staging.folder, "sorted")
     return SortTask(loading.staging.storage, answers, pieces, tuple(selected), hit_file_prefix)
 
 
 def sorts_on_driver(answers: EntryAnswers) -> bool:
-    """Whether the driver sorts the answers, because they are too few for a Spark job to pay."""
+    """Whether the driver sorts the answers itself, because there are so few rows that a Spark job would take longer."""
     return answers.rows <= _ROWS_SORTED_ON_DRIVER

@@ -28,7 +28,7 @@ _INCOMING_BYTES_PER_TASK = 256 * 1024 * 1024
 
 @dataclass
 class _Profile:
-    """The workload profile for the inflight file: how many rows the tasks are expected to insert and update."""
+    """The workload profile that the inflight file holds: how many rows the tasks are expected to insert and update."""
 
     #: The number of new rows of each partition path with incoming rows.
     new_rows: dict[str, int] = field(default_factory=dict)
@@ -36,15 +36,22 @@ class _Profile:
     updates: list[tuple[str, str, str, int]] = field(default_factory=list)
 
     def add_new_rows(self, partition_path: str, rows: int) -> None:
+        """Add this many new rows to the count of a partition path."""
         self.new_rows[partition_path] = self.new_rows.get(partition_path, 0) + rows
 
     def add_update(self, file_slice: FileSlice, rows: int) -> None:
+        """Add an existing file group that changes.
+
+        Args:
+            rows: how many of its rows are updated.
+        """
         base_file = file_slice.base_file
         instant = base_file.instant if base_file else file_slice.base_instant
         self.updates.append((file_slice.partition_path, file_slice.file_id, instant, rows))
         self.new_rows.setdefault(file_slice.partition_path, 0)  # the profile lists every partition with rows
 
     def to_metadata(self, operation: Operation) -> CommitMetadata:
+        """Return the workload profile in the form of commit metadata, as the inflight file stores it."""
         return make_workload_profile(operation, self.new_rows, self.updates)
 
 
@@ -58,9 +65,13 @@ def plan_file_group_tasks(
     locates_all: bool = False,
     answers: EntryAnswers | None = None,
 ) -> TaskPlan:
-    """Plan one task per partition or per file group. Keys are located first where a partition is not one task.
+    """Plan the tasks of an upsert without buckets: one per partition, or one per file group that changes.
+
+    A small partition with at most one file group is one task, which finds the keys itself. The keys of all other partitions are
+    located before any task runs.
 
     Args:
+        pieces: the staged rows.
         slices: the file slices that may hold the incoming keys, by partition path.
         locates_all: whether to locate the keys of all partitions, so that all counts are known before any task runs.
         answers: the entries of the incoming keys, from an index that keeps entries; None: keys are read from base files.
@@ -89,6 +100,7 @@ def plan_file_group_tasks(
 
 
 def _group_by_path(pieces: Sequence[Piece]) -> dict[str, tuple[Piece, ...]]:
+    """Return the pieces of each partition path."""
     by_path: dict[str, list[Piece]] = {}
     for piece in pieces:
         by_path.setdefault(piece.path, []).append(piece)
@@ -96,7 +108,7 @@ def _group_by_path(pieces: Sequence[Piece]) -> dict[str, tuple[Piece, ...]]:
 
 
 def _is_one_task(rules: UpsertRules, pieces: Sequence[Piece], slices: Sequence[FileSlice]) -> bool:
-    """Whether all incoming rows of a partition can be one `PartitionTask`.
+    """Whether one `PartitionTask` can write all incoming rows of a partition and find their keys itself.
 
     Args:
         pieces: the staged rows of the partition.
@@ -113,9 +125,10 @@ def _is_one_task(rules: UpsertRules, pieces: Sequence[Piece], slices: Sequence[F
 
 
 def _add_partition(profile: _Profile, task: PartitionTask) -> None:
-    """Add a partition task to the profile: all its rows as updates if there is a base file, otherwise as new rows.
+    """Add the incoming rows of a partition task to the profile.
 
-    Only the task finds out which rows are new.
+    They count as updates if the partition has a base file, and as new rows if it has no file group. Rows of a file group with
+    only logs are not counted. Only the task itself finds out which rows are new.
     """
     if task.file_slice is None:
         profile.add_new_rows(task.partition_path, task.incoming_rows)
@@ -126,10 +139,11 @@ def _add_partition(profile: _Profile, task: PartitionTask) -> None:
 
 
 def _add_located(profile: _Profile, located: Sequence[LocatedPieces], *, drops_known: bool) -> None:
-    """Add located keys to the profile: the hits of each file group as updates, and the new rows of each partition.
+    """Add located rows to the profile: the pairs of stored and incoming rows (hits) as updates, and the new rows.
 
     Args:
-        drops_known: whether rows with stored keys are dropped, so that there are no updates.
+        located: the located keys of each set of pieces.
+        drops_known: whether the write drops rows whose keys are stored. Then there are no updates.
     """
     if not drops_known:
         for piece_set in located:
@@ -144,7 +158,11 @@ def _add_located(profile: _Profile, located: Sequence[LocatedPieces], *, drops_k
 
 
 def _plan_group_tasks(rules: UpsertRules, located: LocatedPieces, slices: Mapping[str, Sequence[FileSlice]]) -> list[GroupTask]:
-    """Plan one task for each existing file group that changes, and one for each new file group."""
+    """Plan the tasks of one set of located rows: one for each existing file group that changes, and one for each new file group.
+
+    Args:
+        slices: the file slices of the table, by partition path. Small ones take new rows.
+    """
     tasks: dict[tuple[str, str], GroupTask] = {}
     new_rows = located.new_rows
     elsewhere_file = new_rows.file if new_rows and new_rows.lists_elsewhere else None

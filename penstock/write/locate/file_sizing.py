@@ -1,7 +1,7 @@
 """File sizing: which small file slices take more rows, how many rows still fit, and how many rows a new file group gets.
 
-The driver assigns new rows by these rules (`locate/assign.py`). A task that writes a whole partition applies them itself
-(`tasks/run.py`), because only the task finds out which rows are new.
+The driver assigns new rows by these rules (`assign.py`). A task that writes a whole partition applies them itself
+(`tasks/upsert_kernel.py`), because only the task finds out which rows are new.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COMMITS_BACK = 100
 
 @dataclass(frozen=True)
 class Sizing:
-    """The limits that decide how large files become. Pickled to the workers."""
+    """The limits that decide how many rows a write puts into a file group. Pickled to the workers."""
 
     small_file_limit: int
     max_file_bytes: int
@@ -41,24 +41,29 @@ class Sizing:
 
     @property
     def rows_per_group(self) -> int:
-        """The most rows that a new file group gets."""
+        """The most rows that a write puts into a new file group."""
         return self.split_rows or -(-self.max_file_bytes // self.record_bytes)
 
     def count_rows_that_fit(self, file_slice: FileSlice) -> int:
-        """Return how many rows a file slice of `find_small_slices` still takes."""
+        """Return how many rows can be added to a small file slice (see `find_small_slices`) until it has `max_file_bytes`."""
         return max(0, self.max_file_bytes - self.estimate_bytes(file_slice)) // self.record_bytes
 
     def estimate_bytes(self, file_slice: FileSlice) -> int:
-        """Return the size of the slice's base file, plus the estimated size of its logs after a compaction if rows go to logs."""
+        """Return the size of the file slice, by which it counts as small or full.
+
+        This is the size of the base file and, if new rows go to logs, the estimated size of its logs after a compaction.
+        """
         return file_slice.base_bytes + int(file_slice.log_bytes * (self.log_ratio or 0.0))
 
     def find_small_slices(self, slices: Sequence[FileSlice]) -> list[FileSlice]:
-        """Return the file slices that take more rows. A slice with a pending compaction or clustering takes none.
+        """Return the file slices, of those given, to which a write adds new rows.
 
         - Copy-on-write: all slices with a small base file.
         - Merge-on-read, new rows go to base files: the smallest slices that have a small base file and no logs. Adding rows
           rewrites the base file, and readers would then ignore the logs of the old one.
         - Merge-on-read, new rows go to logs: all slices with room.
+
+        A slice with a pending compaction or clustering is left out.
         """
         if self.small_file_limit <= 0:
             return []
@@ -77,14 +82,17 @@ class Sizing:
 
 
 def _is_being_compacted(file_slice: FileSlice) -> bool:
-    """Whether a compaction of the slice is pending. Then the slice has the compaction's instant, and its files an older one."""
+    """Whether a compaction of the file slice is pending.
+
+    Then the slice has the compaction's base instant, and its files an older one.
+    """
     if file_slice.base_file is not None and file_slice.base_file.instant != file_slice.base_instant:
         return True
     return any(log.base_instant != file_slice.base_instant for log in file_slice.log_files)
 
 
 def read_sizing(table: TableState, options: Options) -> Sizing:
-    """Return the sizing limits of the options, with the average record size taken from the latest commits."""
+    """Return the sizing limits from the options, with the average record size measured from the latest commits."""
     sizing = Sizing(
         small_file_limit=options[o.SMALL_FILE_LIMIT],
         max_file_bytes=options[o.MAX_FILE_SIZE],
@@ -101,15 +109,19 @@ def read_sizing(table: TableState, options: Options) -> Sizing:
 
 
 def insert_ratio(table: TableState, options: Options) -> float | None:
-    """Return `hoodie.logfile.to.parquet.compression.ratio` if new rows go to logs; None if they go to base files."""
+    """Return `hoodie.logfile.to.parquet.compression.ratio` if new rows go to logs; None if they go to base files.
+
+    One byte of a log counts as this many bytes of a base file.
+    """
     return options[o.LOG_TO_PARQUET_RATIO] if table.is_merge_on_read and make_index(options).inserts_into_logs else None
 
 
 def estimate_record_bytes(commits: Iterable[tuple[Action, CommitMetadata]], least_bytes: float, estimate: int) -> int:
-    """Return the average bytes per record of the first commit that wrote more than `least_bytes`; `estimate` if there is none.
+    """Return the average bytes per record of the newest commit that wrote more than `least_bytes`; `estimate` if there is none.
 
     Args:
-        commits: the commits, newest first.
+        commits: the action and the metadata of each commit, newest first.
+        least_bytes: how much a commit must have written to count.
     """
     for action, commit in commits:
         stats = commit.stats

@@ -26,7 +26,7 @@ from penstock.storage import Storage
 
 @dataclass(frozen=True)
 class LivingRows:
-    """The rows of a merged slice that have one of the wanted keys."""
+    """The rows of a file slice, base file and logs merged, that have one of the wanted keys. Deleted rows are not among them."""
 
     #: The position of each row's key in the array of wanted keys.
     key: Positions
@@ -37,11 +37,12 @@ class LivingRows:
 def look_up_merged(
     storage: Storage, file_slice: FileSlice, rules: MergeRules, keys: pa.Array, columns: Sequence[str]
 ) -> LivingRows:
-    """Return the rows of a slice, base file and logs merged, that have one of the keys.
+    """Return the rows of a file slice, base file and logs merged, that have one of the keys.
 
     Every column of the result is nullable, because a row in a log may lack a column.
 
     Args:
+        keys: the wanted record keys.
         columns: the columns to return, besides the record key. Columns that the table does not have are ignored.
     """
     wanted = [KEY_COLUMN, *(name for name in dict.fromkeys(columns) if name in rules.arrow.names)]
@@ -57,7 +58,7 @@ def look_up_merged(
 
 
 def are_dead(storage: Storage, file_slice: FileSlice, rules: MergeRules, keys: pa.Array) -> Flags:
-    """Return a mask over the keys: true where the slice's log has deleted the key.
+    """Return a mask over the keys: true where a log of the slice has deleted the key.
 
     Args:
         keys: record keys that are all in the slice's base file.

@@ -26,7 +26,7 @@ _ROWS_ON_DRIVER = 2_000_000
 
 @dataclass(frozen=True)
 class SliceHits:
-    """A file slice that holds keys of incoming rows."""
+    """A file slice that holds keys of incoming rows, and where its hits (pairs of a stored and an incoming row) are stored."""
 
     file_slice: FileSlice
     #: The number of hits: pairs of a stored and an incoming row with the same key.
@@ -37,7 +37,7 @@ class SliceHits:
 
 @dataclass(frozen=True)
 class LocatedPieces:
-    """The located keys of one set of pieces."""
+    """The result of locating the keys of one set of pieces: the file slices that hold some of them, and the new rows."""
 
     pieces: tuple[Piece, ...]
     #: The slices with at least one hit.
@@ -48,7 +48,7 @@ class LocatedPieces:
 
 @dataclass(frozen=True)
 class LocatedKeys:
-    """The located keys of all sets of pieces."""
+    """The result of locating all incoming keys: one `LocatedPieces` per set of pieces, and counts for reports."""
 
     sets: list[LocatedPieces]
     #: How many files were read and keys compared, for reports.
@@ -62,10 +62,12 @@ def locate_keys(
     runner: Runner,
     answers: EntryAnswers | None = None,
 ) -> LocatedKeys:
-    """Locate the keys of each set of pieces. This takes two jobs, however many sets there are.
+    """Find the stored rows with incoming keys, and list the incoming rows that are new.
+
+    Takes two jobs, however many sets there are.
 
     Args:
-        piece_sets: one set of pieces per partition; with a global index, a single set of all pieces.
+        piece_sets: the staged rows: one set of pieces per partition; with a global index, a single set of all pieces.
         slices: the file slices that may hold the keys, by partition path.
         answers: the entries of the keys, from an index that keeps entries; None: keys are read from base files.
     """
@@ -85,7 +87,7 @@ def locate_keys(
 def _tag(
     rules: UpsertRules, piece_sets: Sequence[tuple[Piece, ...]], slices: Mapping[str, Sequence[FileSlice]], runner: Runner
 ) -> tuple[list[list[TagTask]], list[list[TagResult]]]:
-    """Look for keys in base files. Return the list of tasks and the list of results of each set of pieces."""
+    """Look for the incoming keys in base files. Return the tasks and their results, each as one list per set of pieces."""
     tasks = [plan_tag_tasks(rules, pieces, slices, number) for number, pieces in enumerate(piece_sets)]
     all_tasks: list[TagTask] = []
     for tasks_of_set in tasks:
@@ -102,7 +104,10 @@ def _sort_answers(
     runner: Runner,
     answers: EntryAnswers,
 ) -> tuple[list[list[SortTask]], list[list[TagResult]]]:
-    """Turn the answers of an index into hit files, one task for each set of pieces. Return tasks and results as `_tag` does."""
+    """Turn the answers of an index that keeps entries into hit files, one task per set of pieces.
+
+    Return the tasks and their results, each as one list per set of pieces.
+    """
     tasks = [make_sort_task(answers, rules.loading, pieces, slices) for pieces in piece_sets]
     sorter = runner.at_driver() if sorts_on_driver(answers) else runner
     results = sorter.run(sort_answers, tasks, TagResult)
@@ -112,6 +117,13 @@ def _sort_answers(
 def _find_new_rows(
     rules: UpsertRules, piece_sets: Sequence[tuple[Piece, ...]], results: Sequence[Sequence[TagResult]], runner: Runner
 ) -> list[NewRowsResult]:
+    """Find the incoming rows of each set of pieces that are new to the table.
+
+    Return one result per set, which names a file of them.
+
+    Args:
+        results: the results of the locating tasks of each set. They name the hit files.
+    """
     staging = rules.loading.staging
     # With a global index the living version of a row that is dead in one partition may be in another partition. Then the
     # incoming row belongs there, so it must not be revived where it is dead.
@@ -127,7 +139,12 @@ def _find_new_rows(
 
 
 def _list_hits(tasks: Sequence[TagTask | SortTask], results: Sequence[TagResult]) -> list[SliceHits]:
-    """Return the slices with at least one hit. A hit file has one record batch for each slice of its task."""
+    """Return the file slices of one set of pieces that have at least one hit, and where their hits are stored.
+
+    Args:
+        tasks: the locating tasks of the set.
+        results: the result of each task. Its hit file has one record batch for each slice of the task.
+    """
     found = []
     for task, result in zip(tasks, results, strict=True):
         for batch, (file_slice, rows) in enumerate(zip(task.slices, result.hits, strict=True)):
@@ -137,7 +154,12 @@ def _list_hits(tasks: Sequence[TagTask | SortTask], results: Sequence[TagResult]
 
 
 def _sum_up(tasks: Sequence[Sequence[TagTask | SortTask]], results: Sequence[Sequence[TagResult]]) -> dict[str, int]:
-    """Return the counts of files, keys and rows of the locating tasks, under the names in the commit's extra metadata."""
+    """Add up how many files, keys and rows the locating tasks handled. Return the counts by the names that the commit stores.
+
+    Args:
+        tasks: the tasks of each set of pieces.
+        results: the results of these tasks.
+    """
     counts = {"files": 0, "holding": 0, "opened": 0, "candidates": 0, "rows": 0}
     for tasks_of_set in tasks:
         counts["files"] += sum(len(task.slices) for task in tasks_of_set)

@@ -28,14 +28,17 @@ from penstock.workers.run_kernels import this_task
 NO_ROWS: Positions = np.empty(0, np.int64)
 _HITS = pa.schema([("old", pa.int64()), ("new", pa.int64()), ("fate", pa.int8())])
 _ROWS = pa.schema([("new", pa.int64())])
-#: The batches of a file of new rows.
+#: The numbers of the record batches in a file of new rows.
 _NEW_BATCH = 0
 _ELSEWHERE_BATCH = 1
 
 
 @dataclass(frozen=True)
 class Hits:
-    """The pairs of a stored row of one file slice and an incoming row with the same key, with a fate for each pair."""
+    """Pairs of a stored row of one file slice and an incoming row with the same key.
+
+    Each pair has a fate: merge, move, touch or dead.
+    """
 
     #: The row numbers of the stored rows in the base file; -1 if only the file group is known. Then the task that writes looks
     #: for the key in the base file, and the incoming row is new if the key is not there.
@@ -46,7 +49,7 @@ class Hits:
 
     @property
     def have_positions(self) -> bool:
-        """Whether the row number of every stored row is known."""
+        """Whether the row number in the base file is known for every stored row."""
         return bool((self.old >= 0).all())
 
 
@@ -54,13 +57,18 @@ NO_HITS = Hits(NO_ROWS, NO_ROWS, np.empty(0, np.int8))
 
 
 def make_merge_hits(old: Positions, new: Positions) -> Hits:
-    """Return hits that all have `Fate.MERGE`."""
+    """Return hits (pairs of a stored and an incoming row) that all have `Fate.MERGE`.
+
+    Args:
+        old: the row numbers of the stored rows in the base file; -1 where unknown.
+        new: the numbers of the incoming rows.
+    """
     return Hits(old, new, np.full(len(new), Fate.MERGE, np.int8))
 
 
 @dataclass(frozen=True)
 class HitBatch:
-    """A reference to the hits of one file slice: a record batch of a hit file."""
+    """A reference to the hits of one file slice: the hit file, and the number of the record batch in it."""
 
     file: str
     batch: int
@@ -68,7 +76,7 @@ class HitBatch:
 
 @dataclass(frozen=True)
 class NewRowRange:
-    """A reference to a range of the rows that a file of new rows lists."""
+    """A reference to some of the rows that a file of new rows lists: `rows` row numbers, beginning at position `offset`."""
 
     file: str
     offset: int
@@ -76,41 +84,51 @@ class NewRowRange:
 
 
 def name_of_attempt(prefix: str) -> str:
-    """Return a file name that is unique to this attempt of the task. A killed attempt may have left its own file behind."""
+    """Return a file name with this prefix that is unique to this attempt of the running task.
+
+    A killed attempt may have left its own file behind.
+    """
     return f"{prefix}-{this_task().write_token}.arrow"
 
 
 class HitFile:
-    """An open hit file. The hits of each file slice are written first, then the list of rows that count."""
+    """A hit file, open for writing: an Arrow file of pairs of stored and incoming rows.
+
+    The hits of each file slice are written first, then the numbers of the newest incoming rows, one per key.
+    """
 
     def __init__(self, writer: pa.ipc.RecordBatchFileWriter) -> None:
         self._writer = writer
 
     def write_hits(self, hits: Hits) -> None:
-        """Write the hits of the next file slice."""
+        """Write the hits of the next file slice as one record batch. Called once per slice of the task, in their order."""
         self._write(hits.old, hits.new, hits.fates)
 
     def write_rows(self, rows: Positions) -> None:
-        """Write the list of incoming rows that count, behind all hits."""
+        """Write the numbers of the incoming rows that count, the newest of each key. Called after all hits are written."""
         unused = np.zeros(len(rows), np.int64)
         self._write(unused, rows, unused.astype(np.int8))
 
     def _write(self, old: Positions, new: Positions, fates: Fates) -> None:
+        """Append one record batch with these three columns to the file."""
         self._writer.write_batch(pa.record_batch([pa.array(old), pa.array(new), pa.array(fates)], schema=_HITS))
 
 
 @contextmanager
 def create_hit_file(storage: Storage, path: str) -> Iterator[HitFile]:
-    """Create a hit file and close it when the block ends."""
+    """Create a hit file (an Arrow file of pairs of stored and incoming rows), and yield it.
+
+    The file is closed when the block ends.
+    """
     with convert_os_errors(path), storage.create(path) as sink, pa.ipc.new_file(sink, _HITS) as writer:
         yield HitFile(writer)
 
 
 def read_hit_file(storage: Storage, path: str, *, lists_rows: bool) -> tuple[list[Hits], Positions]:
-    """Return the hits of each file slice, and the numbers of the rows that count (empty if the file does not list them).
+    """Read a whole hit file. Return the hits of each file slice, and the numbers of the incoming rows that count, one per key.
 
     Args:
-        lists_rows: whether the file lists the rows that count.
+        lists_rows: whether the file ends with the rows that count. If not, the second result is empty.
     """
     reader = pa.ipc.open_file(storage.map(path))
     batches = [_to_hits(reader.get_batch(number)) for number in range(reader.num_record_batches)]
@@ -120,11 +138,13 @@ def read_hit_file(storage: Storage, path: str, *, lists_rows: bool) -> tuple[lis
 
 
 def read_hits(storage: Storage, hits: HitBatch, new_rows_file: str | None = None) -> Hits:
-    """Return the hits of one file slice. `Fate.DEAD` becomes `Fate.MERGE`, except for rows that are written elsewhere.
+    """Return the hits of one file slice, as the task that writes the slice applies them.
 
-    The hits of rows that are written elsewhere are left out.
+    A stored row that a log has deleted (`Fate.DEAD`) becomes `Fate.MERGE`. Its hit is left out if the incoming row is written
+    elsewhere.
 
     Args:
+        hits: where the hits are stored.
         new_rows_file: the file of new rows that lists the rows written elsewhere; None if there are none.
     """
     found = _to_hits(pa.ipc.open_file(storage.map(hits.file)).get_batch(hits.batch))
@@ -140,7 +160,7 @@ def read_hits(storage: Storage, hits: HitBatch, new_rows_file: str | None = None
 
 
 def write_new_rows_file(storage: Storage, path: str, new_rows: Positions, elsewhere: Positions) -> None:
-    """Write a file of new rows.
+    """Write the Arrow file that lists the new rows of a set of incoming rows.
 
     Args:
         new_rows: the numbers of the new rows, ordered by partition path.
@@ -152,13 +172,19 @@ def write_new_rows_file(storage: Storage, path: str, new_rows: Positions, elsewh
 
 
 def read_new_rows(storage: Storage, rows: NewRowRange) -> Positions:
-    """Return the numbers of the new rows in the range."""
+    """Return the numbers of the new rows in a range of a file of new rows."""
     return _read_rows(storage, rows.file, _NEW_BATCH)[rows.offset : rows.offset + rows.rows]
 
 
 def _read_rows(storage: Storage, path: str, batch: int) -> Positions:
+    """Return the row numbers in one record batch of a file of new rows.
+
+    Args:
+        batch: the number of the record batch: `_NEW_BATCH` or `_ELSEWHERE_BATCH`.
+    """
     return np.asarray(pa.ipc.open_file(storage.map(path)).get_batch(batch).column("new"))
 
 
 def _to_hits(batch: pa.RecordBatch) -> Hits:
+    """Convert a record batch of a hit file to `Hits`."""
     return Hits(np.asarray(batch.column("old")), np.asarray(batch.column("new")), np.asarray(batch.column("fate")))

@@ -4,8 +4,8 @@ A global index may find the key of an incoming row in another partition than the
 the stored and the incoming row, the stored row must be read before the built row can be written to its partition.
 `relocate_rows` runs two jobs:
 
-1. `find_moves` reads the stored rows whose keys incoming rows of other partitions have, merges them, and writes the merged rows
-   to files of moves.
+1. `find_moves` finds stored rows whose key an incoming row of another partition has. It merges the two rows and writes the merged
+   rows to files of moves.
 2. `stage_moves` stages the whole batch again, with the merged rows in place of the incoming ones.
 
 With Hudi's payloads the merged row always goes to the partition of the incoming row. With Penstock's mergers and with functions
@@ -53,7 +53,7 @@ _STORED_PATH = "_penstock_stored_path"
 
 @dataclass(frozen=True)
 class MoveTask:
-    """Task description: find the keys of incoming rows in file slices of other partitions, and merge the rows."""
+    """Task description: find incoming rows whose stored row is in a file slice of another partition, and merge the two rows."""
 
     #: The file slices and the incoming rows.
     tag: TagTask
@@ -67,7 +67,7 @@ class MoveTask:
 
 @dataclass(frozen=True)
 class StageTask:
-    """Task description: stage the batch again, with the merged rows of the files of moves."""
+    """Task description: stage all incoming rows again. Rows that `find_moves` merged replace the incoming ones."""
 
     staging: Staging
     pieces: tuple[Piece, ...]
@@ -84,9 +84,13 @@ def relocate_rows(
     partition_columns: Sequence[str],
     runner: Runner,
 ) -> list[Piece]:
-    """Return the pieces of the batch. They are staged again if the rows that move depend on stored rows of other partitions.
+    """Merge incoming rows with stored rows of other partitions, where the merger needs both. Return the pieces of the batch.
+
+    These are new pieces if a row was merged or assigned to another partition, because then all rows are staged again. Otherwise
+    they are `pieces`.
 
     Args:
+        pieces: the staged rows.
         slices: the file slices that may hold the keys, by partition path.
         partition_columns: the columns that the partition path is made of.
     """
@@ -103,7 +107,10 @@ def relocate_rows(
 
 
 def _needs_stored_rows(rules: UpsertRules) -> bool:
-    """Whether rows that move depend on stored rows. With a payload of Hudi that picks one of two rows they do not."""
+    """Whether a row that moves to another partition can only be written after its stored row was read.
+
+    False for a payload of Hudi that picks one of the two rows, and for an index that does not move rows.
+    """
     if not rules.index.moves_rows:
         return False
     merger = rules.merger
@@ -111,13 +118,18 @@ def _needs_stored_rows(rules: UpsertRules) -> bool:
 
 
 def _decides(rules: UpsertRules) -> bool:
+    """Whether the jobs that locate keys leave out the merger.
+
+    Then `find_moves` finds the rows that the merger keeps or deletes.
+    """
     return rules.index.store is not None or not rules.merger.needs
 
 
 def find_moves(task: MoveTask) -> str:
     """Merge incoming rows with their stored rows in other partitions, and write the merged rows to a file of moves. Kernel.
 
-    Return the name of the file; an empty string if there is no row to stage again.
+    Returns:
+        The name of the file; an empty string if there is no row to stage again.
     """
     tag = task.tag
     incoming = load_task_rows(tag.loading, tag.pieces)
@@ -138,7 +150,10 @@ def find_moves(task: MoveTask) -> str:
 
 
 def _find_candidates(task: MoveTask, incoming: TaskRows) -> list[KeyMatches]:
-    """Return, for each slice, the keys that it may hold: those found in its base file; all keys if a log may hold others."""
+    """Return, for each slice of the task, which incoming keys it may hold.
+
+    These are the keys found in the slice's base file; all incoming keys if the slice has logs that may hold further keys.
+    """
     keys = len(incoming.keys)
     all_keys = KeyMatches(np.full(keys, -1), np.arange(keys), keys, True)
     slices = task.tag.slices
@@ -154,12 +169,14 @@ def _find_candidates(task: MoveTask, incoming: TaskRows) -> list[KeyMatches]:
 def _merge_moving(
     task: MoveTask, file_slice: FileSlice, found: KeyMatches, incoming: TaskRows, partitions: RowPartitions
 ) -> pa.Table | None:
-    """Merge one slice's stored rows with the incoming rows of other partitions that have their keys.
-
-    Return the rows of the file of moves; None if there is no row to stage again.
+    """Merge the stored rows of one file slice with the incoming rows of other partitions that have the same keys.
 
     Args:
-        found: the keys that the slice may hold.
+        found: the incoming keys that the slice may hold.
+        partitions: the partition path of each incoming row.
+
+    Returns:
+        The rows for the file of moves; None if there is no row to stage again.
     """
     is_away = partitions.path_numbers_of(incoming.rows[found.key]) != partitions.path_number(file_slice.partition_path)
     away = np.flatnonzero(is_away)
@@ -194,7 +211,7 @@ def _merge_moving(
 
 
 def _find_staying(task: MoveTask, file_slice: FileSlice, rows: pa.Table, stored: pa.Table, new: pa.Table) -> Flags:
-    """Return a mask over the merged rows: true where the row stays in the partition of the stored row.
+    """Return a mask over the merged rows: true where the merged row stays in the partition of the stored row.
 
     Args:
         rows: the merged rows.
@@ -217,14 +234,15 @@ def _find_staying(task: MoveTask, file_slice: FileSlice, rows: pa.Table, stored:
 def _read_stored(
     tag: TagTask, file_slice: FileSlice, incoming: TaskRows, found: KeyMatches, away: Positions
 ) -> tuple[Positions, pa.Table]:
-    """Return the stored rows of the slice that incoming rows of other partitions meet, with the columns of the incoming rows.
+    """Read the stored rows of a file slice that have the same keys as incoming rows of other partitions.
 
     Args:
-        found: the keys that the slice may hold.
+        found: the incoming keys that the slice may hold.
         away: the positions in `found` whose incoming rows are of another partition.
 
     Returns:
-        The position in `incoming.keys` of each row's key, and the rows. Keys that a log has deleted are left out.
+        The position in `incoming.keys` of each stored row's key, and the stored rows with the columns of the incoming rows. Keys
+        that a log has deleted are left out.
     """
     storage = tag.loading.staging.storage
     schema = pa.schema([field for field in incoming.schema if field.name not in (KEY, FRESH, GONE, ARRIVAL)])
@@ -240,7 +258,10 @@ def _read_stored(
 
 
 def stage_moves(task: StageTask) -> list[Piece]:
-    """Write the whole batch to one new staged file, in record batches of one partition path each. Kernel."""
+    """Write all incoming rows to one new staged file and return its pieces. Kernel.
+
+    A row that moves gets its merged values. A row that stays in the partition of its stored row gets this partition's path.
+    """
     storage = task.staging.storage
     rows = pa.concat_tables(list(read_pieces(task.staging, task.pieces)))
     moves = pa.concat_tables([pa.ipc.open_file(storage.map(file)).read_all() for file in task.move_files])
@@ -264,7 +285,7 @@ def stage_moves(task: StageTask) -> list[Piece]:
 
 
 def _replace_values(rows: pa.Table, values: pa.Table) -> pa.Table:
-    """Return `rows` with the columns of `values`. Record key and arrival number stay, because `values` does not have them."""
+    """Return `rows` with those columns replaced that `values` has too. The record key and arrival number of `rows` stay."""
     columns = [values[name] if name in values.column_names else rows[name] for name in rows.column_names]
     return pa.table(columns, schema=rows.schema)
 
@@ -272,12 +293,13 @@ def _replace_values(rows: pa.Table, values: pa.Table) -> pa.Table:
 def _write_by_path(
     staging: Staging, rows: pa.Table, source: Positions, path_of_row: Positions, paths: Sequence[str]
 ) -> list[Piece]:
-    """Write the batch to a staged file, one partition path after the other, and return its pieces.
+    """Write the batch to a staged file, one partition path after the other, and return the pieces of the file.
 
     Args:
         rows: the incoming rows, followed by the merged rows that replace some of them.
         source: for each row of the batch, its position in `rows`.
         path_of_row: for each row of the batch, the position of its partition path in `paths`.
+        paths: all partition paths.
     """
     file = name_of_attempt(join(staging.folder, "relocated"))
     pieces: list[Piece] = []

@@ -20,7 +20,7 @@ from penstock.write.rows.staging import Piece
 
 @dataclass(frozen=True)
 class NewRowsTask:
-    """Task description: list the new rows of one set of incoming rows."""
+    """Task description: list the new rows of one set of incoming rows, once the hits of all file slices are known."""
 
     storage: Storage
     pieces: tuple[Piece, ...]
@@ -28,13 +28,13 @@ class NewRowsTask:
     hit_files: tuple[str, ...]
     #: The first part of the name of the file of new rows.
     file_prefix: str
-    #: Whether a row whose only stored version was deleted by a log is appended to that log. Otherwise the row is new.
+    #: Whether an incoming row whose only stored row was deleted by a log is appended to that log. Otherwise the row is new.
     revives: bool = True
 
 
 @dataclass(frozen=True)
 class NewRowsResult:
-    """The Arrow file that lists the numbers of the new rows, ordered by partition path."""
+    """The result of `find_new_rows`: the Arrow file that lists the numbers of the new rows, ordered by partition path."""
 
     file: str
     #: (partition path, number of new rows), in the order of the file.
@@ -44,7 +44,10 @@ class NewRowsResult:
 
 
 def find_new_rows(task: NewRowsTask) -> NewRowsResult:
-    """Write the numbers of the new rows to a file. Kernel."""
+    """Find the incoming rows that are new to the table, and write their numbers to a file. Kernel.
+
+    A row is new if no hit file of its set has a living stored row with its key.
+    """
     total = sum(piece.rows for piece in task.pieces)
     counts = np.zeros(total, np.bool_)
     is_met = np.zeros(total, np.bool_)

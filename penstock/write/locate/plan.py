@@ -37,10 +37,14 @@ def plan_upsert(
     *,
     locates_all: bool = False,
 ) -> TaskPlan:
-    """Locate the keys of staged rows and plan the tasks of the write.
+    """Locate the keys of staged rows, and plan the tasks that write them.
 
     Args:
-        locates_all: whether to locate all keys before any task runs and to leave out `moves.py`. `explain_write` sets it.
+        rules: the settings that all tasks share.
+        pieces: the staged rows.
+        runner: runs the jobs that locate keys.
+        locates_all: whether to locate all keys before any task runs, and not to merge rows that move (`moves.py`).
+            `explain_write` sets it.
     """
     planner = Planner(write, rules, pieces, runner, locates_all)
     if write.options[o.PENSTOCK_INDEX] == "off":
@@ -55,9 +59,10 @@ def plan_upsert(
 
 
 def plan_inserts(write: WriteContext, pieces: Sequence[Piece], instant: str) -> list[InsertBucket]:
-    """Assign the rows of an insert to small file slices of their partitions, and the rest to new file groups.
+    """Assign the staged rows of an insert to file groups: fill small file slices of their partitions, then open new file groups.
 
     Args:
+        pieces: the staged rows.
         instant: the instant time of the write.
     """
     partitions = sorted({piece.path for piece in pieces})
@@ -66,7 +71,7 @@ def plan_inserts(write: WriteContext, pieces: Sequence[Piece], instant: str) -> 
 
 
 def count_rows(pieces: Sequence[Piece]) -> dict[str, int]:
-    """Return the number of staged rows of each partition path."""
+    """Return how many staged rows each partition path has."""
     rows_by_path: dict[str, int] = {}
     for piece in pieces:
         rows_by_path[piece.path] = rows_by_path.get(piece.path, 0) + piece.rows
@@ -75,7 +80,7 @@ def count_rows(pieces: Sequence[Piece]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Planner:
-    """Plans the tasks of one write."""
+    """Plans the tasks of one write that locates its keys."""
 
     write: WriteContext
     rules: UpsertRules
@@ -84,7 +89,10 @@ class Planner:
     locates_all: bool
 
     def plan_tasks(self) -> TaskPlan:
-        """Plan the tasks in the way that the index needs."""
+        """Locate the keys in the way that the index supports, and plan the tasks.
+
+        Keys are hashed into buckets, looked up in a store of entries, or searched for in base files.
+        """
         index = self.rules.index
         if index.buckets is not None:
             return self._hash_into_buckets(index.buckets)
@@ -93,7 +101,11 @@ class Planner:
         return self.look_into_slices(self.list_slices())
 
     def look_into_slices(self, slices: dict[str, list[FileSlice]]) -> TaskPlan:
-        """Plan the tasks by looking for the keys in the base files of these slices, by partition path."""
+        """Locate the keys by reading the base files of these slices, and plan the tasks.
+
+        Args:
+            slices: the file slices that may hold the keys, by partition path.
+        """
         pieces = self.pieces
         if not self.locates_all:
             pieces = relocate_rows(self.rules, pieces, slices, self.write.partition_columns, self.runner)
@@ -102,7 +114,7 @@ class Planner:
         )
 
     def _hash_into_buckets(self, buckets: Buckets) -> TaskPlan:
-        """Plan one task for each bucket that has incoming rows."""
+        """Hash the keys into buckets, and plan one task for each bucket that has incoming rows."""
         # The properties of a table that Hudi wrote may lack the number of buckets. Then tasks check the number in the options
         # against keys of a stored file.
         checks_keys = o.BUCKET_COUNT.key not in self.write.table.config.raw
@@ -110,9 +122,9 @@ class Planner:
         return plan_bucket_tasks(self.rules, buckets, self.pieces, slices, self.write.settings.operation, checks_keys=checks_keys)
 
     def _look_up_entries(self, store: EntryStore) -> TaskPlan:
-        """Plan the tasks by looking up the entry of each key in a store.
+        """Locate the keys by looking up their entries in the store of the index, and plan the tasks.
 
-        Only partitions of incoming rows, and partitions that entries name, are listed.
+        Only the partitions of incoming rows and the partitions that entries name are listed.
         """
         rules = self.rules
         table = self.write.table
@@ -138,7 +150,10 @@ class Planner:
         )
 
     def list_slices(self) -> dict[str, list[FileSlice]]:
-        """Return the file slices that may hold incoming keys: those of the rows' partitions; of all if the index is global."""
+        """Return the file slices that may hold incoming keys, by partition path.
+
+        These are the slices of the partitions of incoming rows; with a global index, of all partitions.
+        """
         rules = self.rules
         table = self.write.table
         partitions = None if rules.index.is_global else sorted({piece.path for piece in self.pieces})

@@ -39,7 +39,7 @@ _FILES_PER_TASK = 10
 
 @dataclass(frozen=True)
 class TagTask:
-    """Task description: look for the keys of incoming rows in the base files of some file slices."""
+    """Task description: look for the keys of incoming rows in the base files of these file slices."""
 
     pieces: tuple[Piece, ...]
     slices: tuple[FileSlice, ...]
@@ -58,7 +58,7 @@ class TagTask:
 
 @dataclass(frozen=True)
 class TagResult:
-    """The hit file of one locating task, and counts."""
+    """The result of one locating task: its hit file, and how many rows, files and keys it handled."""
 
     hit_file: str
     #: The number of hits of each slice of the task.
@@ -78,9 +78,12 @@ def plan_tag_tasks(
     *,
     with_logs_alone: bool = False,
 ) -> list[TagTask]:
-    """Plan the tasks that look for the keys of one set of pieces, with several base files per task. There is at least one task.
+    """Plan the tasks that look for incoming keys in base files, with several base files per task.
+
+    Returns at least one task: the first also lists the newest incoming row of each key, even if there is no base file.
 
     Args:
+        pieces: one set of staged rows.
         slices: the file slices that may hold the keys, by partition path.
         number: the number of this set of pieces. Part of the names of the hit files.
         with_logs_alone: whether to include slices without a base file.
@@ -107,7 +110,10 @@ def plan_tag_tasks(
 
 
 def tag_slices(task: TagTask) -> TagResult:
-    """Look for the incoming keys in the base file of each slice, and write the hits to a hit file. Kernel."""
+    """Look for the incoming keys in the base file of each slice, and write the pairs of stored and incoming rows to a hit file.
+
+    Kernel.
+    """
     storage = task.loading.staging.storage
     hit_file = name_of_attempt(task.hit_file_prefix)
     incoming = load_task_rows(task.loading, task.pieces, columns=(*task.merger.needs, *task.merger.reads, DELETE_FLAG))
@@ -132,10 +138,11 @@ def tag_slices(task: TagTask) -> TagResult:
 
 
 def _find_hits(task: TagTask, file_slice: FileSlice, incoming: TaskRows, found: KeyMatches, partitions: RowPartitions) -> Hits:
-    """Return the hits of one slice with their fates.
+    """Return the hits of one file slice: pairs of a stored and an incoming row with the same key, each with a fate.
 
     Args:
         found: the incoming keys that are in the slice's base file.
+        partitions: the partition path of each incoming row.
     """
     new = incoming.rows[found.key]
     storage = task.loading.staging.storage
@@ -158,7 +165,10 @@ def _find_hits(task: TagTask, file_slice: FileSlice, incoming: TaskRows, found: 
 
 
 def _positions_by_key(found: KeyMatches) -> tuple[Positions, Positions]:
-    """Return each found key once, with its row number in the base file; -1 if the base file has the key several times."""
+    """Return each found key once (as its position among the incoming keys), and its row number in the base file.
+
+    The row number is -1 if the base file has the key several times.
+    """
     keys, first, times = np.unique(found.key, return_index=True, return_counts=True)
     return keys, np.where(times == 1, found.old[first], -1)
 
@@ -171,13 +181,14 @@ def _decide_fates(
     partitions: RowPartitions,
     read_stored: Callable[[Positions], pa.Table],
 ) -> Fates:
-    """Return the fate of each hit of a slice.
+    """Return the fate of each hit (pair of a stored and an incoming row) of one file slice.
 
-    MERGE if rows do not move, or the incoming row is of the slice's partition, or the row is deleted. Otherwise TOUCH if the
+    MERGE if rows do not move, if the incoming row is of the slice's partition, or if the row is deleted. Otherwise TOUCH if the
     merger keeps the stored row, and MOVE if it does not.
 
     Args:
         new: the number of each hit's incoming row.
+        partitions: the partition path of each incoming row.
         read_stored: returns the columns that the merger needs of the stored rows of some hits. Its argument is the positions
             of these hits.
     """
@@ -199,7 +210,7 @@ def _decide_fates(
 
 
 def _read_from_base_file(task: TagTask, file_slice: FileSlice, incoming: TaskRows, old: Positions, hits: Positions) -> pa.Table:
-    """Return the columns that the merger needs, of the stored rows of some hits.
+    """Read the stored rows of some hits from the base file. Return the columns that the merger needs.
 
     Args:
         old: the row number in the base file of each hit.
@@ -215,4 +226,11 @@ def _read_from_base_file(task: TagTask, file_slice: FileSlice, incoming: TaskRow
 
 
 def _take_in_order(rows: pa.Table, order: Positions, hits: Positions) -> pa.Table:
+    """Return the stored rows of some hits.
+
+    Args:
+        rows: the stored rows, in any order.
+        order: the position in `rows` of each hit's stored row.
+        hits: the positions in `order` of the hits to return.
+    """
     return take_rows(rows, order[hits])

@@ -17,18 +17,21 @@ class TaskPlan:
     tasks: tuple[UpsertTask, ...]
     #: The workload profile, which the inflight file holds.
     profile: CommitMetadata
-    #: Counts of what locating did, for reports: files opened, keys compared, …
+    #: What the jobs that locate keys did, for reports: files opened, keys compared, …
     index_counts: Mapping[str, int] = field(default_factory=dict)
     #: The name of the index that located the keys, and the reason for it if `penstock.index=auto` is set.
     index: str = ""
     why: str = ""
 
     def figures(self) -> str:
-        """Return the index, its reason and its counts as JSON. The commit stores it under the key `INDEX_FIGURES`."""
+        """Return the name of the index, the reason for it and its counts as JSON.
+
+        The commit stores it under the key `INDEX_FIGURES`.
+        """
         reason = {"why": self.why} if self.why else {}
         return json.dumps({"index": self.index, **reason, **self.index_counts})
 
     @property
     def touched(self) -> set[tuple[str, str]]:
-        """(partition path, file id) of the existing file groups that the tasks may change."""
+        """The existing file groups that the tasks may change, as (partition path, file id)."""
         return {(task.partition_path, task.file_slice.file_id) for task in self.tasks if task.file_slice}

@@ -41,11 +41,12 @@ _BATCH_ROWS = 64 * 1024
 
 
 def combine_rows(prepared: PreparedRows, settings: WriteSettings, merger: Merger) -> PreparedRows:
-    """Return the incoming rows with one row per key, if the options ask for it; otherwise unchanged.
+    """Return the incoming rows of an insert with one row per key, if the options ask for it; otherwise return them unchanged.
 
-    A key is unique in its partition; with a global index in the whole table. The row with the greatest ordering value is kept.
-    Among rows with the same ordering value the last one is kept, as payloads do; a bulk_insert keeps the first. A merger that
-    folds builds the row out of all rows of the key.
+    The options that ask for it are `hoodie.combine.before.insert` and `hoodie.datasource.write.insert.drop.duplicates`. A key is
+    unique in its partition; with a global index, in the whole table. The row with the greatest ordering value is kept. Among rows
+    with equal ordering values the last to arrive is kept; a bulk_insert keeps the first. A merger that folds builds one new row
+    out of all rows of the key.
     """
     if not wants_one_row_per_key(prepared, settings):
         return prepared
@@ -57,7 +58,10 @@ def combine_rows(prepared: PreparedRows, settings: WriteSettings, merger: Merger
 
 
 def wants_one_row_per_key(prepared: PreparedRows, settings: WriteSettings) -> bool:
-    """Whether the options ask to combine the rows of a key before they are inserted.
+    """Whether the options of an insert ask to combine the incoming rows to one per key before they are written.
+
+    The options are `hoodie.combine.before.insert` and `hoodie.datasource.write.insert.drop.duplicates`. False if the table
+    generates its record keys.
 
     Raises:
         SchemaError: the options ask for it, and the rows do not have the ordering column.
@@ -78,7 +82,11 @@ def wants_one_row_per_key(prepared: PreparedRows, settings: WriteSettings) -> bo
 
 
 def _pick_newest(prepared: PreparedRows, settings: WriteSettings, merger: Merger, ordering: str) -> DataFrame:
-    """Return the newest row of each key, by a Spark aggregation over whole rows."""
+    """Return the incoming rows with only the newest row of each key, by a Spark aggregation over whole rows.
+
+    Args:
+        ordering: the name of the ordering column. The row with the greatest value is the newest.
+    """
     crossing = prepared.crossing
     assert crossing.key is not None
     value = F.lit(0) if merger.ignores_ordering else _checked_ordering(prepared, ordering)
@@ -98,7 +106,11 @@ def _pick_newest(prepared: PreparedRows, settings: WriteSettings, merger: Merger
 
 
 def _checked_ordering(prepared: PreparedRows, ordering: str) -> Column:
-    """Return the ordering column as an expression that raises an error for null."""
+    """Return the ordering column as a Spark expression that raises an error where the value is null.
+
+    Args:
+        ordering: the name of the ordering column; `a.b` is a field of a struct.
+    """
     name = ordering if "." in ordering else quoted(ordering)  # a.b is a field of a struct
     value = F.col(name)
     kind = prepared.rows.select(value).schema[0].dataType.simpleString()
@@ -112,7 +124,13 @@ def _checked_ordering(prepared: PreparedRows, ordering: str) -> Column:
 
 
 def _path_expression(crossing: CrossingColumns, column: Column) -> Column:
-    """Return the partition path as a Spark expression, with the same rules as `crossing_paths`."""
+    """Return the Spark expression of the partition path.
+
+    Null and empty paths become the default partition, as in `crossing_paths`.
+
+    Args:
+        column: the column with the partition path.
+    """
     if not crossing.path_is_plain:
         return column
     return F.when(F.coalesce(column, F.lit("")) == "", F.lit(DEFAULT_PARTITION)).otherwise(column)
@@ -120,7 +138,7 @@ def _path_expression(crossing: CrossingColumns, column: Column) -> Column:
 
 @dataclass(frozen=True)
 class _CrossingFold:
-    """The settings with which a worker folds the rows of a bulk_insert. Pickled to the workers."""
+    """The settings with which a worker combines the rows of a bulk_insert to one per key. Pickled to the workers."""
 
     crossing: CrossingColumns
     merger: Merger
@@ -132,9 +150,12 @@ class _CrossingFold:
 
 
 def _fold_while_crossing(prepared: PreparedRows, settings: WriteSettings, merger: Merger, ordering: str) -> DataFrame:
-    """Fold the rows of each key in Python workers and return one row per key, as an insert would store it.
+    """Let Python workers build one row out of all rows of each key, for a bulk_insert. Return the built rows.
 
-    Costs one shuffle, and the rows cross to Python workers one more time.
+    Costs one shuffle by key, and one more transfer of the rows from the JVM to Python workers.
+
+    Args:
+        ordering: the name of the ordering column.
     """
     is_global = make_index(settings.options).is_global
     columns = partition_columns(settings.keys.partition_path_fields) if is_global else ()
@@ -145,7 +166,11 @@ def _fold_while_crossing(prepared: PreparedRows, settings: WriteSettings, merger
 
 
 def _fold_batches(fold: _CrossingFold, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Fold the rows of one Spark partition, which holds all rows of its keys, to one per key. Kernel of `mapInArrow`."""
+    """Yield one row per key, built by the merger out of the rows of one Spark partition. Kernel of `mapInArrow`.
+
+    Args:
+        batches: the rows of the Spark partition, which has all incoming rows of its keys.
+    """
     try:
         tables = [pa.Table.from_batches([batch]) for batch in batches]
         folded = _fold_rows(fold, pa.concat_tables(tables)).to_batches(max_chunksize=_BATCH_ROWS) if tables else []
@@ -157,6 +182,7 @@ def _fold_batches(fold: _CrossingFold, batches: Iterator[pa.RecordBatch]) -> Ite
 
 
 def _fold_rows(fold: _CrossingFold, incoming: pa.Table) -> pa.Table:
+    """Build one row out of the rows of each key with the merger. Return them with the columns of `incoming`, without deletes."""
     crossed = incoming.drop_columns([_ARRIVAL])
     data_columns = fold.crossing.schema.names
     rows = cast_to_stored(incoming.select(data_columns), fold.crossing.schema)
@@ -180,9 +206,9 @@ def _fold_rows(fold: _CrossingFold, incoming: pa.Table) -> pa.Table:
 
 
 def _key_numbers(fold: _CrossingFold, incoming: pa.Table) -> pa.Array:
-    """Return one number per row. Rows have the same number if they have the same record key and partition path.
+    """Return one number per incoming row, which is the same for rows with the same record key and partition path.
 
-    With a global index the partition path is left out.
+    With a global index the partition path does not count.
     """
     keys = to_array(crossing_keys(fold.crossing, incoming)).dictionary_encode()
     numbers = np.asarray(keys.indices, dtype=np.int64)

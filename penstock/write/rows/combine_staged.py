@@ -3,7 +3,7 @@
 Other mergers pick one of the rows of a key, by its number, in the task that merges. A merger that folds computes new values,
 which no staged row has. So the staged rows of each partition (with a global index, of the whole batch) are folded once and staged
 again, one per key. Later stages need not know about it. If no key of a partition occurs twice, its rows stay in their staged
-files. For batches of up to a million rows the driver checks that first.
+files. For batches of up to a million rows the driver looks for duplicate keys before it starts a fold task.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _DRIVER_ROWS = 1_000_000
 
 @dataclass(frozen=True)
 class FoldTask:
-    """Task description: fold staged rows to one per key. The pieces hold all incoming rows of their keys."""
+    """Task description: build one row out of all staged rows of each key. The pieces hold all incoming rows of their keys."""
 
     staging: Staging
     pieces: tuple[Piece, ...]
@@ -53,14 +53,14 @@ class FoldTask:
 
 @dataclass(frozen=True)
 class FoldResult:
-    """The result of one fold task."""
+    """The result of a `FoldTask`: the newly staged rows, if a key had several rows."""
 
     #: The new pieces with one row per key; None if the task's pieces have one row per key already.
     pieces: list[Piece] | None = None
 
 
 def stage_combined_rows(write: WriteContext, change: Change, merger: Merger) -> StagedRows:
-    """Stage the incoming rows of an insert. Combine them to one per key if the options ask for it."""
+    """Stage the incoming rows of an insert, combined to one per key if the options ask for it (`wants_one_row_per_key`)."""
     if merger.folds and wants_one_row_per_key(write.prepared, write.settings):
         staged = stage_rows(write, change, write.prepared, numbered=write.index.is_global)
         return fold_staged_rows(write, staged, merger)
@@ -68,9 +68,9 @@ def stage_combined_rows(write: WriteContext, change: Change, merger: Merger) -> 
 
 
 def fold_staged_rows(write: WriteContext, staged: StagedRows, merger: Merger) -> StagedRows:
-    """Fold the staged rows of each key into one, and return the staged rows with one row per key.
+    """Let the merger build one row out of all staged rows of each key. Return the staged rows, one per key.
 
-    A key is unique in its partition; with a global index in the whole table.
+    A key is unique in its partition; with a global index, in the whole table. Rows whose keys occur once may stay in their files.
     """
     with write.stages.run("combine", "making one row of several of a key"):
         runner = make_runner(write, staged.pieces)
@@ -88,7 +88,10 @@ def fold_staged_rows(write: WriteContext, staged: StagedRows, merger: Merger) ->
 
 
 def _fold_tasks(write: WriteContext, staged: StagedRows, merger: Merger) -> list[FoldTask]:
-    """Return one task per partition path, or per bucket if the index has buckets. With a global index, one task in all."""
+    """Return the tasks that combine staged rows: one per partition path, or per bucket if the index has buckets.
+
+    With a global index it is a single task, because rows of one key may be of several partitions.
+    """
     ordering = write.settings.ordering_field
     if write.index.is_global:
         return [FoldTask(staged.staging, staged.pieces, merger, ordering, write.partition_columns)] if staged.pieces else []
@@ -99,7 +102,7 @@ def _fold_tasks(write: WriteContext, staged: StagedRows, merger: Merger) -> list
 
 
 def has_duplicate_keys(task: FoldTask) -> bool:
-    """Whether a key occurs more than once in the task's pieces. Kernel.
+    """Whether a record key occurs more than once in the pieces of a fold task. Kernel.
 
     Raises:
         SchemaError: an ordering value is null.
@@ -114,7 +117,10 @@ def has_duplicate_keys(task: FoldTask) -> bool:
 
 
 def fold_rows(task: FoldTask) -> FoldResult:
-    """Fold the rows of the task and stage them again, in record batches of one partition path each. Kernel."""
+    """Build one row out of all rows of each key, and write the rows to a new staged file. Kernel.
+
+    If each key has one row already, nothing is written, and `pieces` of the result is None.
+    """
     tables = list(read_pieces(task.staging, task.pieces))
     staged = pa.concat_tables(tables)
     ordering = _read_ordering(task, tables)
@@ -128,7 +134,11 @@ def fold_rows(task: FoldTask) -> FoldResult:
 
 
 def _read_ordering(task: FoldTask, tables: Sequence[pa.Table]) -> pa.ChunkedArray | None:
-    """Return the ordering values of all tables; None if the task has no ordering column. Raise SchemaError if one is null."""
+    """Return the ordering values of all tables; None if the task has no ordering column.
+
+    Raises:
+        SchemaError: an ordering value is null.
+    """
     if task.ordering is None:
         return None
     values = ordering_values(tables, task.ordering)
@@ -137,7 +147,13 @@ def _read_ordering(task: FoldTask, tables: Sequence[pa.Table]) -> pa.ChunkedArra
 
 
 def _stage_again(task: FoldTask, batch: FoldedBatch, rows: pa.Table, keys: pa.Array) -> list[Piece]:
-    """Write the folded rows to a new staged file and return its pieces. Memory holds at most a row group of rows at a time."""
+    """Write the combined rows to a new staged file and return its pieces. Only the rows of one row group are in memory at a time.
+
+    Args:
+        batch: says which rows remain, and the values of the built rows.
+        rows: the staged rows before they were combined, without record keys.
+        keys: the record key of each of these rows.
+    """
     places = RowPartitions(task.pieces)
     path_of = places.path_numbers_of(batch.rows)
     file_name = join(task.staging.folder, f"folded-{this_task().write_token}.arrow")
@@ -164,10 +180,12 @@ def _stage_again(task: FoldTask, batch: FoldedBatch, rows: pa.Table, keys: pa.Ar
 
 
 def _mark_columns(batch: FoldedBatch, rows: int) -> dict[str, Flags]:
-    """Return the columns `FRESH` and `GONE`: for each, a mask over all rows that is true where a folded row has the mark.
+    """Return the mark columns (`FRESH`, `GONE`) of combined rows by name; only those that `batch` has.
+
+    Each is a mask with one element per row before combining. It is true at the row that stands for a key with this mark.
 
     Args:
-        rows: the number of staged rows before they were folded.
+        rows: the number of rows before combining.
     """
     columns: dict[str, Flags] = {}
     for name, flags in ((FRESH, batch.fresh), (GONE, batch.gone)):

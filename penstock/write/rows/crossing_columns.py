@@ -24,7 +24,10 @@ PATH = "_penstock_path"
 
 @dataclass(frozen=True)
 class CrossingColumns:
-    """The columns that a worker receives. Pickled to the workers."""
+    """The columns of incoming rows that Spark sends to a Python worker, and which of them are the record key and partition path.
+
+    Pickled to the workers.
+    """
 
     #: The data columns with the types that files store, in order.
     schema: pa.Schema
@@ -41,7 +44,7 @@ class CrossingColumns:
 
 @dataclass(frozen=True)
 class PartitionRows:
-    """Incoming rows of one partition path."""
+    """Incoming rows of one partition path, with their record keys."""
 
     path: str
     #: The data columns, without meta columns.
@@ -51,7 +54,13 @@ class PartitionRows:
 
 
 def split_by_partition(crossing: CrossingColumns, batch: pa.RecordBatch | pa.Table) -> Iterator[PartitionRows]:
-    """Yield the rows of a batch grouped by partition path. Rows of one path keep their order."""
+    """Yield the rows of a batch grouped by partition path, cast to the types that data files store.
+
+    Rows of a path keep their order.
+
+    Raises:
+        RecordKeyError: a record key is null or empty.
+    """
     if batch.num_rows == 0:
         return
     table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
@@ -62,7 +71,7 @@ def split_by_partition(crossing: CrossingColumns, batch: pa.RecordBatch | pa.Tab
         yield PartitionRows("", data, keys)
         return
     encoded = paths.combine_chunks().dictionary_encode()
-    names = encoded.dictionary.to_pylist()  # the distinct paths of one batch, not one text per row
+    names = encoded.dictionary.to_pylist()  # the distinct paths of one batch, not one string per row
     for name in names:
         check_partition_path(name)
     if len(names) == 1:
@@ -80,12 +89,16 @@ def split_by_partition(crossing: CrossingColumns, batch: pa.RecordBatch | pa.Tab
 
 
 def cast_to_stored(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the table cast to the types that data files store."""
+    """Return the rows cast to the types that data files store.
+
+    Args:
+        schema: the columns with these types.
+    """
     return table if table.schema.equals(schema) else table.cast(schema)
 
 
 def crossing_keys(crossing: CrossingColumns, table: pa.Table) -> pa.ChunkedArray | None:
-    """Return the record keys of crossed rows; None if the worker generates keys.
+    """Return the record keys of rows that Spark sent to this worker; None if the worker generates keys.
 
     Raises:
         RecordKeyError: a key is null or empty.
@@ -103,6 +116,12 @@ def crossing_keys(crossing: CrossingColumns, table: pa.Table) -> pa.ChunkedArray
 
 
 def _missing_key(column: str, value: str) -> RecordKeyError:
+    """Return the error for a null or empty record key.
+
+    Args:
+        column: the record key column.
+        value: the key as the message shows it: `null`, or an empty string.
+    """
     return RecordKeyError(
         f'recordKey value: "{value}" for field: "{column}" cannot be null or empty. '
         f"Filter such rows out, or choose another record key than {column}"
@@ -110,7 +129,10 @@ def _missing_key(column: str, value: str) -> RecordKeyError:
 
 
 def crossing_paths(crossing: CrossingColumns, table: pa.Table) -> pa.ChunkedArray | None:
-    """Return the partition paths of crossed rows; None if the table has no partitions."""
+    """Return the partition paths of rows that Spark sent to this worker; None if the table has no partitions.
+
+    Null and empty paths become the default partition.
+    """
     if crossing.path is None:
         return None
     paths = table[crossing.path]

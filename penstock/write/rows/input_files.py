@@ -49,7 +49,7 @@ _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 @dataclass(frozen=True)
 class FilePart:
-    """Some row groups of an input file, which one task reads."""
+    """A run of row groups of one input Parquet file, which one task reads."""
 
     path: str
     row_groups: tuple[int, ...]
@@ -59,7 +59,7 @@ class FilePart:
 
 @dataclass(frozen=True)
 class InputFiles:
-    """Parquet files of the incoming rows that workers read themselves."""
+    """The Parquet files of the incoming rows, to be read by workers with Arrow instead of by Spark."""
 
     storage: Storage
     #: The parts of files that each task reads.
@@ -75,28 +75,31 @@ class InputFiles:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all files, uncompressed."""
+        """The uncompressed size of the row groups of all files, in bytes."""
         return sum(sum(part.size_bytes for part in task) for task in self.tasks)
 
 
 @dataclass(frozen=True)
 class _InputFile:
-    """An input file whose footer was read."""
+    """An input Parquet file with the metadata of its footer."""
 
     path: str
     metadata: pq.FileMetaData
-    #: The size on storage.
+    #: The size on storage, which is compressed.
     size_bytes: int
 
 
 def mark_bare(frame: DataFrame) -> DataFrame:
-    """Mark a DataFrame as a read of Parquet files without reader options. DataFrames derived from it are not marked."""
+    """Mark a DataFrame as a plain read of Parquet files, without reader options, and return it.
+
+    DataFrames that are derived from it do not have the mark.
+    """
     setattr(frame, _MARK, True)
     return frame
 
 
 class Incoming(Protocol):
-    """The incoming rows of a write. `files` are the Parquet files that they come from, if workers can read them directly."""
+    """The incoming rows of a write, as a DataFrame and, if workers can read them directly, as Parquet files (otherwise None)."""
 
     @property
     def rows(self) -> DataFrame: ...
@@ -106,9 +109,12 @@ class Incoming(Protocol):
 
 
 def run_over_incoming(spark: SparkSession, incoming: Incoming, kernel: RowKernel[Result], returns: type[Result]) -> list[Result]:
-    """Run a kernel once per task over the incoming rows: over their files if workers can read them, otherwise through Spark.
+    """Run a kernel once per task over the incoming rows and return all results.
+
+    The tasks read the rows from `incoming.files` if set, otherwise they receive them from Spark.
 
     Args:
+        kernel: called with an iterator over the record batches of one task.
         returns: the type of each result.
     """
     files = incoming.files
@@ -121,10 +127,20 @@ def run_over_incoming(spark: SparkSession, incoming: Incoming, kernel: RowKernel
 def _run_over_parts(
     kernel: RowKernel[Result], storage: Storage, columns: Sequence[str], parts: Sequence[FilePart]
 ) -> list[Result]:
+    """Run a kernel over the rows of these parts of input files, and return its results.
+
+    Args:
+        columns: the names of the columns to read.
+    """
     return list(kernel(_read_parts(storage, columns, parts)))
 
 
 def _read_parts(storage: Storage, columns: Sequence[str], parts: Sequence[FilePart]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of these parts of input files, with these columns, in record batches.
+
+    Raises:
+        CorruptFile: a file cannot be read as Parquet.
+    """
     for part in parts:
         try:
             file = pq.ParquetFile(storage.open(part.path), pre_buffer=False)
@@ -136,10 +152,10 @@ def _read_parts(storage: Storage, columns: Sequence[str], parts: Sequence[FilePa
 
 
 def find_input_files(incoming: DataFrame, expected: pa.Schema) -> InputFiles | None:
-    """Return the Parquet files of a DataFrame that workers can read instead of Spark; None if they cannot.
+    """Return the Parquet files that workers can read instead of Spark; None if Spark must read the rows.
 
-    They can if the DataFrame only reads local files, Spark would return the values that the files hold, and each file has the
-    expected columns.
+    Workers can read the files if the DataFrame only reads local files, Spark would return the values that the files hold, and
+    each file has the expected columns.
 
     Args:
         expected: the columns that the write needs, with the types that the files must have.
@@ -161,17 +177,21 @@ def find_input_files(incoming: DataFrame, expected: pa.Schema) -> InputFiles | N
 
 
 def _is_cached(frame: DataFrame) -> bool:
+    """Whether the DataFrame is cached by Spark, so that its rows may differ from those of the files."""
     level = frame.storageLevel
     return bool(level.useMemory or level.useDisk or level.useOffHeap)
 
 
 def _is_harmless(spark: SparkSession) -> bool:
-    """Whether Spark, with the settings of this session, returns the rows exactly as the files hold them."""
+    """Whether Spark, with the settings of this session, returns exactly the rows that the Parquet files hold."""
     return all(str(spark.conf.get(key, values[0])).upper() in values for key, values in _HARMLESS_VALUES.items())
 
 
 def _local_paths(incoming: DataFrame) -> list[str]:
-    """Return the paths of the DataFrame's files; an empty list if a file is not local or is in a partition folder."""
+    """Return the local paths of the files that a DataFrame reads.
+
+    Return an empty list if a file is not local, or if a folder of its path is a partition folder.
+    """
     paths = []
     for uri in incoming.inputFiles():
         match = re.match("^file:/+(.*)$", uri, re.DOTALL)
@@ -185,16 +205,20 @@ def _local_paths(incoming: DataFrame) -> list[str]:
 
 
 def _has_partition_folder(path: str, columns: Iterable[str]) -> bool:
-    """Whether a folder of the path is named `column=value`. Spark reads the column from the name, not from the file."""
+    """Whether a folder of the path is named `column=value` for one of the columns.
+
+    Spark reads the column of a partition folder from the name of the folder, not from the file.
+    """
     folders = os.path.dirname(path).split("/")
     named = {folder.partition("=")[0].lower() for folder in folders if "=" in folder}
     return any(column.lower() in named for column in columns)
 
 
 def _read_footer(storage: Storage, expected: pa.Schema, path: str) -> _InputFile | None:
-    """Return the file with its footer; None if Spark must read it.
+    """Return the input file with its footer; None if Spark must read the file.
 
-    Spark must read a file without the expected columns and types, with dates in the old calendar, or that cannot be opened.
+    Spark must read a file that lacks an expected column or has it with another type, that holds dates in the old calendar, or
+    that cannot be opened.
     """
     try:
         with storage.open(path) as source:
@@ -216,10 +240,11 @@ def _read_footer(storage: Storage, expected: pa.Schema, path: str) -> _InputFile
 
 
 def _task_bytes(conf: Any, total_bytes: int) -> tuple[int, int]:
-    """Return how many bytes a task reads, and how many bytes opening a file counts as. Spark's formula for file splits.
+    """Return how many bytes a task reads, and how many bytes opening a file counts as. This is Spark's formula for file splits.
 
     Args:
         conf: the configuration of the Spark session.
+        total_bytes: the size of all input files.
     """
     most = _parse_bytes(conf.get("spark.sql.files.maxPartitionBytes", "128m"))
     open_cost = _parse_bytes(conf.get("spark.sql.files.openCostInBytes", "4m"))
@@ -237,7 +262,12 @@ def _parse_bytes(text: str) -> int:
 
 
 def _pack_tasks(files: Sequence[_InputFile], task_bytes: int, open_cost: int) -> Iterator[tuple[FilePart, ...]]:
-    """Yield the file parts of each task. Small files share a task; a large file is cut between row groups."""
+    """Yield the file parts of each task. Small files share a task; a large file is cut between row groups.
+
+    Args:
+        task_bytes: how many bytes a task reads.
+        open_cost: how many bytes opening a file counts as.
+    """
     waiting: list[FilePart] = []
     weight = 0
     for file in files:
@@ -253,7 +283,11 @@ def _pack_tasks(files: Sequence[_InputFile], task_bytes: int, open_cost: int) ->
 
 
 def _cut_file(file: _InputFile, task_bytes: int) -> Iterator[tuple[FilePart, int]]:
-    """Cut a file into runs of row groups of at most `task_bytes`, if possible. Yield each with its size on storage."""
+    """Yield the parts of a file for several tasks, each with its size on storage. A part has one or more whole row groups.
+
+    Args:
+        task_bytes: the most bytes of a part with several row groups.
+    """
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
     total = max(1, sum(group.total_byte_size for group in groups))
     run: list[int] = []
@@ -272,6 +306,13 @@ def _cut_file(file: _InputFile, task_bytes: int) -> Iterator[tuple[FilePart, int
 
 
 def _make_part(path: str, groups: Sequence[Any], run: Sequence[int]) -> FilePart:
+    """Return the part of a file that consists of these row groups.
+
+    Args:
+        path: the path of the file.
+        groups: the metadata of all row groups of the file.
+        run: the numbers of the row groups of the part.
+    """
     rows = sum(groups[number].num_rows for number in run)
     size_bytes = sum(groups[number].total_byte_size for number in run)
     return FilePart(path, tuple(run), rows, size_bytes)

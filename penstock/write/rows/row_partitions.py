@@ -11,7 +11,10 @@ from penstock.write.rows.staging import Piece
 
 
 class RowPartitions:
-    """The partition path of each row of the pieces. Rows are numbered in the order of the pieces, paths alphabetically."""
+    """The partition path of each row of some pieces.
+
+    Rows are numbered in the order of the pieces, partition paths alphabetically.
+    """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self.paths = sorted({piece.path for piece in pieces})
@@ -20,10 +23,14 @@ class RowPartitions:
         self._path_of_piece = np.array([self._numbers[piece.path] for piece in pieces], np.int64)
 
     def path_number(self, path: str) -> int:
-        """Return the number of a partition path; -1 if no row has the path."""
+        """Return the number of a partition path; -1 if no row of the pieces has this path."""
         return self._numbers.get(path, -1)
 
     def path_numbers_of(self, rows: Positions) -> Positions:
-        """Return, for each row number, the number of the row's partition path."""
+        """Return the number of the partition path of each row.
+
+        Args:
+            rows: row numbers.
+        """
         pieces = np.searchsorted(self._piece_ends, rows, side="right")
         return self._path_of_piece[pieces]

@@ -41,13 +41,13 @@ from penstock.write.rows.crossing_columns import KEY, PATH, CrossingColumns
 from penstock.write.rows.input_files import InputFiles, find_input_files
 from penstock.write.settings import WriteSettings
 
-#: Prefixes of the columns that Penstock adds to rows on their way. No column of a table may begin with one.
+#: Prefixes of the columns that Penstock adds to incoming rows while it writes them. No column of a table may begin with one.
 _TAKEN_PREFIXES = ("_penstock", "__penstock")
 
 
 @dataclass(frozen=True)
 class PreparedRows:
-    """The incoming rows, ready to cross to the workers, and the table's schema after the write."""
+    """The incoming rows, ready to be sent to the workers, and the table's schema after the write."""
 
     #: Builds `rows`. Building a Spark plan takes time, so it is not called if workers read `files`.
     make_rows: Callable[[], DataFrame]
@@ -62,22 +62,22 @@ class PreparedRows:
 
     @cached_property
     def rows(self) -> DataFrame:
-        """The rows as a DataFrame."""
+        """The incoming rows as a DataFrame, built by `make_rows` at the first access."""
         return self.make_rows()
 
     def with_rows(self, rows: DataFrame) -> PreparedRows:
-        """Return a copy with other rows. Its `files` are None, because the files do not hold these rows."""
+        """Return a copy with these rows instead. Its `files` are None, because the input files do not hold the new rows."""
         return replace(self, make_rows=lambda: rows, files=None)
 
 
 def prepare_rows(incoming: DataFrame, settings: WriteSettings, table_schema: str | None) -> PreparedRows:
-    """Fit the rows to the table's schema and add record keys and partition paths.
+    """Fit the incoming rows to the table's schema and add record keys and partition paths. Builds Spark expressions only.
 
     Args:
         table_schema: the table's Avro schema as JSON; None for a new table.
 
     Raises:
-        SchemaError: a column cannot be stored, or the schemas do not fit.
+        SchemaError: a column cannot be stored, or the schema of the rows and the table's schema do not fit.
     """
     check_column_names(incoming.columns)
     incoming = _without_meta_columns(incoming)
@@ -96,6 +96,7 @@ def prepare_rows(incoming: DataFrame, settings: WriteSettings, table_schema: str
     fields = [field for field in StructType.fromJson(avro_to_spark(evolved)) if field.name in crossing_names]
 
     def make_rows() -> DataFrame:
+        """Build the DataFrame with the columns to send to workers."""
         data = [_fit_column(struct, field.name, field.dataType).alias(field.name) for field in fields]
         return incoming.select(*data, *_computed_columns(columns, crossing))
 
@@ -107,12 +108,18 @@ def prepare_rows(incoming: DataFrame, settings: WriteSettings, table_schema: str
 def _prepare_keys(
     incoming: DataFrame, columns: KeyColumns, settings: WriteSettings, table_schema: Mapping[str, Any]
 ) -> PreparedRows:
-    """Prepare the rows of a delete: only record keys and partition paths cross, and the table keeps its schema."""
+    """Prepare the rows of a delete: only record keys and partition paths are sent to workers, and the table keeps its schema.
+
+    Args:
+        columns: the expressions of record key and partition path.
+        table_schema: the table's Avro schema.
+    """
     stored = with_storage_types(avro_to_arrow(table_schema))
     key_alone = pa.schema([pa.field(columns.plain_record_key or KEY, pa.string())])
     crossing = _crossing_columns(columns, key_alone, settings)
 
     def make_rows() -> DataFrame:
+        """Build the DataFrame with the record keys and partition paths of the rows to delete."""
         plain = [name for name in dict.fromkeys((crossing.key, crossing.path)) if name not in (None, KEY, PATH)]
         return incoming.select(*(F.col(quoted(name)) for name in plain), *_computed_columns(columns, crossing))
 
@@ -121,15 +128,20 @@ def _prepare_keys(
 
 
 def _prepare_partitions(incoming: DataFrame, settings: WriteSettings, table_schema: Mapping[str, Any]) -> PreparedRows:
-    """Prepare a delete_partition: `rows` are the distinct partition paths of the incoming rows. The table keeps its schema.
+    """Prepare a delete_partition: the prepared rows are the distinct partition paths of the incoming rows.
 
-    If `hoodie.datasource.write.partitions.to.delete` is set, the rows are not read and need not have the partition columns.
+    If `hoodie.datasource.write.partitions.to.delete` is set, the incoming rows are not read and need not have the partition
+    columns. The table keeps its schema.
+
+    Args:
+        table_schema: the table's Avro schema.
     """
     generator = make_key_generator(replace(settings.keys, record_key_fields=()))
     are_named = bool(settings.options[o.PARTITIONS_TO_DELETE])
     columns = generator.make_columns(StructType.fromJson(avro_to_spark(table_schema)) if are_named else incoming.schema)
 
     def make_rows() -> DataFrame:
+        """Build the DataFrame with the distinct partition paths of the incoming rows."""
         return incoming.select(columns.partition_path.alias(PATH)).distinct()
 
     stored = with_storage_types(avro_to_arrow(table_schema))
@@ -137,7 +149,10 @@ def _prepare_partitions(incoming: DataFrame, settings: WriteSettings, table_sche
 
 
 def _files_of(incoming: DataFrame, crossing: CrossingColumns, settings: WriteSettings) -> InputFiles | None:
-    """Return the Parquet files of the incoming rows, if workers can read all columns that cross from them; otherwise None."""
+    """Return the Parquet files of the incoming rows if workers can read the files themselves; otherwise None.
+
+    `penstock.direct.input` must be true, record key and partition path plain columns, and the files as `find_input_files` asks.
+    """
     is_computed = crossing.key == KEY or crossing.path == PATH
     if is_computed or not settings.options[o.DIRECT_INPUT]:
         return None
@@ -149,7 +164,10 @@ def _files_of(incoming: DataFrame, crossing: CrossingColumns, settings: WriteSet
 
 
 def _computed_columns(columns: KeyColumns, crossing: CrossingColumns) -> list[Column]:
-    """Return the expressions of the record key and the partition path, of those that no plain column holds."""
+    """Return the Spark expressions of the columns `KEY` and `PATH`: the computed record key and partition path.
+
+    A record key or partition path that is a plain column of the rows is left out.
+    """
     computed = []
     if crossing.key == KEY and columns.record_key is not None:
         computed.append(columns.record_key.alias(KEY))
@@ -159,15 +177,15 @@ def _computed_columns(columns: KeyColumns, crossing: CrossingColumns) -> list[Co
 
 
 def _without_meta_columns(incoming: DataFrame) -> DataFrame:
-    """Drop the meta columns of rows that were read from a Hudi table."""
+    """Return the incoming rows without Hudi's meta columns. Rows that were read from a Hudi table have these columns."""
     meta = [name for name in incoming.columns if name in META_COLUMNS]
     return incoming.drop(*meta) if meta else incoming
 
 
 def check_column_names(names: Iterable[str]) -> None:
-    """Raise SchemaError if a column has a name that Hudi or Penstock uses for its own columns. Case does not matter, as in Spark.
+    """Raise SchemaError if a column has a name that Hudi or Penstock uses for its own columns, ignoring case.
 
-    Meta columns in Hudi's spelling are allowed: they are dropped.
+    Meta columns in Hudi's spelling are allowed, because a write drops them.
     """
     for name in names:
         lower = name.lower()
@@ -190,7 +208,15 @@ def check_columns(struct: StructType) -> None:
 
 
 def evolve_schema(struct: StructType, settings: WriteSettings, table_schema: str | None) -> Mapping[str, Any]:
-    """Return the table's schema after this write, partition columns included."""
+    """Return the table's Avro schema after this write, including partition columns that data files do not store.
+
+    Args:
+        struct: the Spark schema of the incoming rows.
+        table_schema: the table's Avro schema as JSON; None for a new table.
+
+    Raises:
+        SchemaError: the schemas do not fit.
+    """
     incoming = spark_to_avro(struct.jsonValue(), settings.table_name)
     options = settings.options
     evolved = evolve(
@@ -206,7 +232,10 @@ def evolve_schema(struct: StructType, settings: WriteSettings, table_schema: str
 
 
 def drop_partition_columns(avro_schema: Mapping[str, Any], settings: WriteSettings) -> Mapping[str, Any]:
-    """Return the schema of the data files: without partition columns if the table drops them, otherwise unchanged."""
+    """Return the Avro schema of the data files.
+
+    It lacks the partition columns if `hoodie.datasource.write.drop.partition.columns` is true; otherwise it is `avro_schema`.
+    """
     if not settings.options[o.DROP_PARTITION_COLUMNS]:
         return avro_schema
     dropped = partition_columns(settings.keys.partition_path_fields)
@@ -214,6 +243,14 @@ def drop_partition_columns(avro_schema: Mapping[str, Any], settings: WriteSettin
 
 
 def _crossing_columns(columns: KeyColumns, data: pa.Schema, settings: WriteSettings) -> CrossingColumns:
+    """Return the columns to send to workers, and which of them hold the record key and the partition path.
+
+    The record key is the computed column `KEY`, and the partition path `PATH`, unless a plain column of the rows holds it.
+
+    Args:
+        columns: the expressions of record key and partition path.
+        data: the data columns with the types that files store.
+    """
     key = columns.plain_record_key
     if key is None and columns.record_key is not None:
         key = KEY
@@ -230,7 +267,12 @@ def _crossing_columns(columns: KeyColumns, data: pa.Schema, settings: WriteSetti
 
 
 def _fit_column(struct: StructType, name: str, kind: DataType) -> Column:
-    """Return a column of the incoming rows, cast to the table's type; nulls if the rows do not have the column."""
+    """Return a column of the incoming rows cast to the table's type; a column of nulls if the rows do not have it.
+
+    Args:
+        struct: the Spark schema of the incoming rows.
+        kind: the table's type of the column.
+    """
     if name not in struct.names:
         return F.lit(None).cast(kind)
     return conform(F.col(quoted(name)), struct[name].dataType, kind, name)

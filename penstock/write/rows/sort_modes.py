@@ -16,7 +16,11 @@ _COLUMN_SORT_CLASSES = ("RowCustomColumnsSortPartitioner", "RDDCustomColumnsSort
 
 
 def sort_rows(prepared: PreparedRows, settings: WriteSettings) -> tuple[PreparedRows, bool]:
-    """Return the rows in the order of the sort mode, and whether each task gets its rows grouped by partition path."""
+    """Arrange the rows of a bulk_insert as `hoodie.bulkinsert.sort.mode` and the partitioner class ask.
+
+    Returns:
+        The arranged rows, and whether each task receives its rows grouped by partition path.
+    """
     mode = settings.options[o.BULK_INSERT_SORT_MODE].upper()
     if mode == "NONE" and not settings.options[o.BULK_INSERT_PARTITIONER_CLASS]:
         return prepared, False
@@ -25,6 +29,11 @@ def sort_rows(prepared: PreparedRows, settings: WriteSettings) -> tuple[Prepared
 
 
 def _sort(prepared: PreparedRows, settings: WriteSettings, mode: str) -> tuple[DataFrame, bool]:
+    """Shuffle and sort the rows. Return them, and whether each task receives its rows grouped by partition path.
+
+    Args:
+        mode: the sort mode in upper case, for example `GLOBAL_SORT`. A partitioner class in the options takes precedence.
+    """
     rows = prepared.rows
     parallelism = settings.options[o.BULK_INSERT_SHUFFLE_PARALLELISM] or None
     path = _path_column(prepared.crossing)
@@ -49,7 +58,12 @@ def _sort(prepared: PreparedRows, settings: WriteSettings, mode: str) -> tuple[D
 
 
 def _user_sort_columns(prepared: PreparedRows, settings: WriteSettings) -> list[Column] | None:
-    """Return the sort columns for `hoodie.bulkinsert.user.defined.partitioner.class`; None if the option is not set."""
+    """Return the sort columns for `hoodie.bulkinsert.user.defined.partitioner.class`; None if this option is not set.
+
+    Raises:
+        OptionError: the class is not known, or no sort columns are set.
+        SchemaError: the rows do not have a sort column.
+    """
     name = settings.options[o.BULK_INSERT_PARTITIONER_CLASS]
     if not name:
         return None
@@ -70,6 +84,11 @@ def _user_sort_columns(prepared: PreparedRows, settings: WriteSettings) -> list[
 
 
 def _sort_globally(rows: DataFrame, by: list[Column], parallelism: int | None) -> DataFrame:
+    """Sort the rows over all Spark partitions by the columns `by`. Without columns, return the rows unchanged.
+
+    Args:
+        parallelism: the number of Spark partitions of the result; None: Spark decides.
+    """
     if not by:
         return rows
     if parallelism:
@@ -78,10 +97,10 @@ def _sort_globally(rows: DataFrame, by: list[Column], parallelism: int | None) -
 
 
 def _path_column(crossing: CrossingColumns) -> list[Column]:
-    """Return a list with the partition path column; empty for a table without partitions."""
+    """Return a list with the partition path column of the rows; an empty list for a table without partitions."""
     return [F.col(quoted(crossing.path))] if crossing.path else []
 
 
 def _key_column(crossing: CrossingColumns) -> list[Column]:
-    """Return a list with the record key column; empty if the table generates record keys."""
+    """Return a list with the record key column of the rows; an empty list if the table generates record keys."""
     return [F.col(quoted(crossing.key))] if crossing.key else []

@@ -42,28 +42,31 @@ _ROWS_PER_TASK = 1 << 40
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of one partition path in one batch of a staged file."""
+    """Where some incoming rows of one partition path are: a run of rows in one record batch of a staged file."""
 
     path: str
     file: str
-    #: The number of the batch in the file.
+    #: The number of the record batch in the file.
     batch: int
     rows: int
     size_bytes: int
-    #: The first row of the piece in the batch.
+    #: The position of the piece's first row in the record batch.
     offset: int = 0
     #: The bucket of all rows of the piece; None if the index has no buckets.
     bucket: int | None = None
 
     def cut(self, offset: int, rows: int) -> Piece:
-        """Return the piece of `rows` rows that begins at row `offset` of this piece. Its bytes are estimated."""
+        """Return a part of this piece: `rows` rows, beginning at row `offset` of this piece.
+
+        The bytes of the part are estimated.
+        """
         size = self.size_bytes * rows // max(1, self.rows)
         return replace(self, rows=rows, size_bytes=size, offset=self.offset + offset)
 
 
 @dataclass(frozen=True)
 class Staging:
-    """The folder of the staged files. Pickled to the workers."""
+    """The folder of a write's staged files, and the storage that holds it. Pickled to the workers."""
 
     storage: Storage
     folder: str
@@ -71,27 +74,27 @@ class Staging:
 
 @dataclass(frozen=True)
 class StagedRows:
-    """The staged rows of a write, in the order of their arrival."""
+    """All staged rows of a write, as pieces in the order in which the rows arrived."""
 
     staging: Staging
     pieces: tuple[Piece, ...]
 
     @property
     def partition_paths(self) -> set[str]:
-        """The partition paths of the rows."""
+        """The partition paths of the staged rows."""
         return {piece.path for piece in self.pieces}
 
 
 @dataclass(frozen=True)
 class StagedTask:
-    """The pieces that one staging task wrote. Tasks are numbered in the order in which their rows arrive."""
+    """The result of one staging task: the pieces that it wrote. Tasks are numbered in the order in which their rows arrive."""
 
     number: int
     pieces: tuple[Piece, ...]
 
 
 def stage_rows(write: WriteContext, change: Change, prepared: PreparedRows, *, numbered: bool = False) -> StagedRows:
-    """Evaluate the incoming rows and stage them, split by partition path and, if the index has buckets, by bucket.
+    """Evaluate the incoming rows and write them to staged files, split by partition path, and by bucket if the index has buckets.
 
     Args:
         numbered: whether to add the column `ARRIVAL`, which keeps the order of arrival over all partition paths. Without it the
@@ -117,7 +120,7 @@ def stage_pieces(
 
     Args:
         numbered: whether to add the column `ARRIVAL`.
-        buckets: the buckets by which the pieces are cut; None: they are not cut.
+        buckets: the buckets of the index. Each piece then holds rows of one bucket. None: the index has no buckets.
     """
     kernel = partial(_stage_batches, prepared.crossing, staging, numbered, buckets)
     staged = run_over_incoming(spark, prepared, kernel, StagedTask)
@@ -128,14 +131,14 @@ def stage_pieces(
 
 
 def make_runner(write: WriteContext, pieces: Sequence[Piece]) -> Runner:
-    """Return the runner for kernels over these pieces: on the driver if they have few rows, otherwise in Spark tasks."""
+    """Return the runner for tasks over these pieces: on the driver if the pieces have few rows and bytes, otherwise in Spark."""
     rows = sum(piece.rows for piece in pieces)
     size_bytes = sum(piece.size_bytes for piece in pieces)
     return Runner(write.spark, on_driver=fits_on_driver(write.options, rows=rows, size_bytes=size_bytes))
 
 
 def read_pieces(staging: Staging, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
-    """Yield the rows of each piece as a table. The record key (`KEY`) is the last column, unless the table generates keys."""
+    """Yield the rows of each piece as a table: data columns, and the record key (`KEY`) unless the table generates keys."""
     readers: dict[str, pa.ipc.RecordBatchFileReader] = {}
     for piece in pieces:
         if piece.file not in readers:
@@ -151,7 +154,13 @@ def _stage_batches(
     buckets: Buckets | None,
     batches: Iterator[pa.RecordBatch],
 ) -> list[StagedTask]:
-    """Write the rows of one task to one staged file, and return the task's number and its pieces. Kernel."""
+    """Write the rows of one Spark task to one staged file. Return a list with one `StagedTask`. Kernel.
+
+    Args:
+        numbered: whether to add the column `ARRIVAL`.
+        buckets: the buckets by which pieces are cut; None: the index has no buckets.
+        batches: the rows of the task.
+    """
     task = this_task()
     # Each attempt of a task has its own write token, so a retried task does not meet the file of the first attempt.
     file = _StagedFile(staging, join(staging.folder, f"{task.write_token}.arrow"), buckets)
@@ -165,6 +174,7 @@ def _stage_batches(
 
 
 def _add_arrival(batches: Iterator[pa.RecordBatch], first: int) -> Iterator[pa.RecordBatch]:
+    """Yield the batches with the column `ARRIVAL` appended: consecutive numbers that begin with `first`."""
     for batch in batches:
         numbers = pa.array(np.arange(first, first + batch.num_rows))
         first += batch.num_rows
@@ -173,7 +183,14 @@ def _add_arrival(batches: Iterator[pa.RecordBatch], first: int) -> Iterator[pa.R
 
 
 class _StagedFile:
-    """The staged file that a task is writing. It collects rows and writes the rows of each partition path as one batch."""
+    """The staged file of one task, open for writing.
+
+    It buffers rows and writes the rows of each partition path as one record batch.
+
+    Args:
+        name: the path of the file.
+        buckets: the buckets by which pieces are cut; None: the index has no buckets.
+    """
 
     def __init__(self, staging: Staging, name: str, buckets: Buckets | None = None) -> None:
         self._staging = staging
@@ -187,6 +204,7 @@ class _StagedFile:
         self._batches = 0
 
     def add(self, rows: PartitionRows) -> None:
+        """Add rows of one partition path to the buffer. Write the buffer to the file when it is full."""
         # In a delete the record key is a data column already.
         has_key = rows.keys is None or KEY in rows.table.column_names
         table = rows.table if has_key else rows.table.append_column(KEY, rows.keys)
@@ -196,6 +214,7 @@ class _StagedFile:
             self._flush()
 
     def _flush(self) -> None:
+        """Write the buffered rows to the file, one partition path after the other. Create the file if it does not exist yet."""
         with convert_os_errors(self._name):
             for path, tables in self._waiting.items():
                 table = pa.concat_tables(tables).combine_chunks()
@@ -208,7 +227,10 @@ class _StagedFile:
         self._waiting_bytes = 0
 
     def _write(self, path: str, batch: pa.RecordBatch) -> None:
-        """Write one batch of a partition path. If there are buckets, sort its rows by bucket, and make each bucket a piece."""
+        """Write one record batch of a partition path and note its piece.
+
+        If the index has buckets, sort the rows by bucket and note one piece per bucket.
+        """
         assert self._writer is not None
         piece = Piece(path, self._name, self._batches, batch.num_rows, batch.nbytes)
         self._batches += 1
@@ -225,6 +247,7 @@ class _StagedFile:
             self._pieces.append(replace(piece.cut(start, count), bucket=bucket))
 
     def close(self) -> list[Piece]:
+        """Write the rest of the buffer, close the file and return its pieces. Without any row no file is created."""
         self._flush()
         if self._writer is not None and self._sink is not None:
             with convert_os_errors(self._name):

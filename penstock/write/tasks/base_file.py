@@ -37,6 +37,8 @@ from penstock.write.tasks.task_rows import TaskRows, split_row_numbers
 
 @dataclass
 class _Counts:
+    """How many rows of a base file were updated, deleted and inserted, as its write stat counts them."""
+
     updates: int = 0
     deletes: int = 0
     inserts: int = 0
@@ -44,7 +46,7 @@ class _Counts:
 
 @dataclass(frozen=True)
 class FileMerge:
-    """The base file to rewrite, and how to merge its rows."""
+    """The base file to rewrite, and how its rows are matched and merged with incoming rows."""
 
     partition_path: str
     base_file: BaseFile
@@ -55,7 +57,7 @@ class FileMerge:
 
 @dataclass(frozen=True)
 class MergedFile:
-    """The result of `merge_base_file`."""
+    """The result of `merge_base_file`: the write stat of the new file, and which incoming rows had a stored row."""
 
     stat: WriteStat
     #: The numbers of the incoming rows whose key is in the old base file.
@@ -63,10 +65,11 @@ class MergedFile:
 
 
 def merge_base_file(output: TaskOutput, merge: FileMerge, incoming: TaskRows, new_rows: Positions | int = 0) -> MergedFile:
-    """Write the next version of a base file: its stored rows merged with incoming rows, and new rows behind them.
+    """Write the next version of a base file: its stored rows merged with incoming rows, followed by new rows.
 
     Args:
-        new_rows: the numbers of the incoming rows to add; or, as an int, how many of the incoming rows without a stored row.
+        new_rows: the numbers of the incoming rows to add. As an int: add at most this many of the incoming rows whose keys are
+            not in the file.
     """
     file = open_base_file(output.settings.storage, merge.base_file.path)
     writer = BaseFileWriter(output, merge.partition_path, merge.base_file.file_id, MarkerType.MERGE, old=file)
@@ -100,7 +103,7 @@ def merge_base_file(output: TaskOutput, merge: FileMerge, incoming: TaskRows, ne
 def add_to_base_file(
     output: TaskOutput, partition_path: str, base_file: BaseFile, merger: Merger, new_rows: Iterable[PartitionRows]
 ) -> WriteStat:
-    """Write the next version of a base file: its stored rows unchanged, and new rows behind them.
+    """Write the next version of a base file: its stored rows unchanged, followed by new rows. Return the write stat.
 
     Keys are not compared. A new row that is a delete counts as a delete and as an insert, and is not written.
     """
@@ -121,7 +124,7 @@ def add_to_base_file(
 
 
 def drop_deletes(rows: PartitionRows, merger: Merger) -> PartitionRows:
-    """Return the rows to write, as the merger stores them, without those that are deletes."""
+    """Return new rows in the form in which the merger stores them, without rows that are deletes."""
     is_kept, stored = merger.insert(rows.table)
     keys = rows.keys
     if keys is not None and not is_kept.all():
@@ -130,14 +133,21 @@ def drop_deletes(rows: PartitionRows, merger: Merger) -> PartitionRows:
 
 
 def get_or_make_keys(rows: PartitionRows, output: TaskOutput) -> pa.ChunkedArray:
-    """Return the record keys of the rows. If the table generates record keys, make new ones."""
+    """Return the record keys of the rows; newly generated keys if the table generates record keys."""
     return rows.keys if rows.keys is not None else output.make_keys(rows.table.num_rows)
 
 
 def _read_with_hits(
     file: pq.ParquetFile, merge: FileMerge, incoming: TaskRows, schema: pa.Schema
 ) -> Iterator[tuple[pa.Table, Hits]]:
-    """Yield the row groups of the old base file, each with its hits. Their stored row numbers count from the row group."""
+    """Yield each row group of the old base file with its hits (pairs of a stored and an incoming row).
+
+    Stored rows in these hits are numbered from the start of the row group.
+
+    Args:
+        file: the old base file.
+        schema: the schema of the table's data files.
+    """
     hits = merge.hits
     wanted_keys = None
     if hits is not None and not hits.have_positions:
@@ -159,7 +169,7 @@ def _read_with_hits(
 
 
 def _find_by_key(stored: pa.Table, incoming: TaskRows) -> Hits:
-    """Return the hits of a row group: the stored rows with the key of an incoming row. All have `Fate.MERGE`."""
+    """Return the hits of one row group: its stored rows that have the key of an incoming row. All have `Fate.MERGE`."""
     positions = find_positions(stored[KEY_COLUMN], incoming.keys)
     rows = np.flatnonzero(positions >= 0)
     return make_merge_hits(rows, incoming.rows[positions[rows]])
@@ -168,12 +178,14 @@ def _find_by_key(stored: pa.Table, incoming: TaskRows) -> Hits:
 def _write_row_group(
     writer: BaseFileWriter, merger: Merger, incoming: TaskRows, stored: pa.Table, hits: Hits, counts: _Counts
 ) -> None:
-    """Write one row group: stored rows without a hit unchanged, the others as the merger or their fate decides.
+    """Write one row group of the old base file to the new one, with the changes of its hits.
+
+    Stored rows without a hit stay unchanged. The others are kept, replaced or left out, as the merger or their fate decides.
 
     Args:
         stored: the row group of the old base file.
-        hits: its hits.
-        counts: the counts of the file, which are increased.
+        hits: the pairs of stored and incoming rows of this row group.
+        counts: the counts of the whole file, to which those of this row group are added.
     """
     if len(hits.old) == 0:
         writer.keep(stored)
@@ -209,7 +221,7 @@ def _write_row_group(
 
 
 def _combine_choices(of_merger: Choices, hits: Hits) -> Choices:
-    """Return one choice per hit: the merger's for `Fate.MERGE`, DELETE for `Fate.MOVE`, otherwise TOUCH.
+    """Return what to do with the stored row of each hit: the merger's choice for `Fate.MERGE`, DELETE for MOVE, otherwise TOUCH.
 
     Args:
         of_merger: the merger's choices, one per hit with `Fate.MERGE`.
@@ -220,7 +232,11 @@ def _combine_choices(of_merger: Choices, hits: Hits) -> Choices:
 
 
 def _write_new_rows(writer: BaseFileWriter, merger: Merger, incoming: TaskRows, numbers: Positions, counts: _Counts) -> None:
-    """Write the incoming rows with these numbers at the end of the file, without those that are deletes."""
+    """Write new rows at the end of the file, except those that are deletes. Add the inserts and deletes to `counts`.
+
+    Args:
+        numbers: the numbers of the incoming rows to write.
+    """
     for part in split_row_numbers(numbers):
         rows = incoming.take(part)
         is_kept, stored = merger.insert(rows.drop_columns([KEY]))

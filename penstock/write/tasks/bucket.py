@@ -26,7 +26,7 @@ from penstock.write.tasks.task_rows import TaskRows, load_task_rows
 
 
 def write_bucket(output: TaskOutput, task: BucketTask) -> list[WriteStat]:
-    """Write the incoming rows of one bucket and return the write stats."""
+    """Write all incoming rows of one bucket to its file group, and return the write stats."""
     _check_number_of_buckets(task)
     rules = task.rules
     file_slice = task.file_slice
@@ -46,9 +46,10 @@ def write_bucket(output: TaskOutput, task: BucketTask) -> list[WriteStat]:
 
 
 def _check_number_of_buckets(task: BucketTask) -> None:
-    """Raise OptionError if the least or greatest key of the task's witness file does not belong to the bucket of the file.
+    """Raise OptionError if the table was written with another number of buckets than the options say.
 
-    Then the table was written with another number of buckets. Few files pass this check by chance.
+    Checks whether the least and greatest key of a stored base file (`task.witness`) hash to the bucket of that file. Few files
+    pass this check by chance.
     """
     buckets = task.rules.index.buckets
     witness = task.witness
@@ -58,7 +59,11 @@ def _check_number_of_buckets(task: BucketTask) -> None:
 
 
 def _add(output: TaskOutput, task: BucketTask) -> list[WriteStat]:
-    """Add the rows unmerged to the base file of the bucket, without comparing keys. A new bucket gets a new base file."""
+    """Add the incoming rows to the base file of the bucket without comparing keys. A new bucket gets a new base file.
+
+    Returns:
+        The write stats.
+    """
     rules = task.rules
     rows = (split_key(task.partition_path, piece) for piece in read_pieces(rules.loading.staging, task.pieces))
     if task.base_file is None:
@@ -68,6 +73,13 @@ def _add(output: TaskOutput, task: BucketTask) -> list[WriteStat]:
 
 
 def _merge(output: TaskOutput, task: BucketTask, base_file: BaseFile, incoming: TaskRows, rows: Positions) -> list[WriteStat]:
+    """Rewrite the base file of the bucket, merged with the incoming rows.
+
+    Return the write stats; an empty list if nothing changes.
+
+    Args:
+        rows: the numbers of the incoming rows to write. If the write drops rows with stored keys, only the others.
+    """
     rules = task.rules
     if rules.drops_known:
         merge = FileMerge(task.partition_path, base_file, rules.merger, NO_HITS)
@@ -82,7 +94,7 @@ def _merge(output: TaskOutput, task: BucketTask, base_file: BaseFile, incoming: 
 
 
 def _append(output: TaskOutput, task: BucketTask, incoming: TaskRows, rows: Positions) -> list[WriteStat]:
-    """Append the rows to the log of the bucket, whether their keys are stored or not. A new bucket gets a new log.
+    """Append incoming rows to the log of the bucket, whether their keys are stored or not. A new bucket gets a new log.
 
     Args:
         rows: the numbers of the incoming rows to append.

@@ -1,4 +1,4 @@
-"""Writes new rows: of a bulk_insert straight from Spark's batches, of an insert from staged pieces, and of an upsert."""
+"""The kernels of bulk_insert and insert, and the functions with which all kernels write new rows to new files."""
 
 from __future__ import annotations
 
@@ -28,11 +28,16 @@ _WAITING_BYTES = 256 * 1024 * 1024
 def bulk_insert_rows(
     columns: CrossingColumns, settings: FileSettings, is_sorted_by_path: bool, batches: Iterator[pa.RecordBatch]
 ) -> list[WriteStat]:
-    """Kernel of bulk_insert: Write one task's rows to new file groups, with one open file per partition path.
+    """Write the rows of one bulk_insert task to new file groups, with one open file per partition path. Kernel.
 
     Args:
+        columns: which columns the batches have.
         is_sorted_by_path: whether all rows of a partition path come one after another. Then its file is closed when the next
             path begins.
+        batches: the rows of the task.
+
+    Returns:
+        The write stats of the files.
     """
     output = open_task_output(settings)
     writers: dict[str, RollingWriter] = {}
@@ -55,7 +60,7 @@ def bulk_insert_rows(
 
 
 def _close_all(writers: dict[str, RollingWriter]) -> list[WriteStat]:
-    """Close all writers, forget them, and return their write stats."""
+    """Close all writers, remove them from the dict, and return their write stats."""
     stats: list[WriteStat] = []
     for writer in writers.values():
         stats += writer.close()
@@ -64,13 +69,14 @@ def _close_all(writers: dict[str, RollingWriter]) -> list[WriteStat]:
 
 
 def _limit_memory(output: TaskOutput, writers: dict[str, RollingWriter]) -> None:
+    """Flush the writers with the largest buffers until all buffers together have at most `_WAITING_BYTES`."""
     while output.waiting_bytes > _WAITING_BYTES:
         fullest = max(writers.values(), key=lambda writer: writer.waiting_bytes)
         fullest.flush()
 
 
 def insert_bucket(task: InsertTask) -> list[WriteStat]:
-    """Kernel of insert: Write one bucket to new file groups, or behind the rows of an existing base file or log."""
+    """Write the rows of one insert bucket to new file groups, or add them to its existing base file or log. Kernel of insert."""
     output = open_task_output(task.settings)
     bucket = task.bucket
     base_file = bucket.target.base_file if bucket.target else None
@@ -89,7 +95,10 @@ def insert_bucket(task: InsertTask) -> list[WriteStat]:
 
 
 def split_key(partition_path: str, piece: pa.Table) -> PartitionRows:
-    """Split the rows of a staged piece into data columns and record keys. The keys are None if the table generates them."""
+    """Split the rows of a staged piece into data columns and record keys.
+
+    The keys are None if the table generates record keys.
+    """
     if KEY not in piece.column_names:
         return PartitionRows(partition_path, piece, None)
     return PartitionRows(partition_path, piece.drop_columns([KEY]), piece[KEY])
@@ -98,7 +107,13 @@ def split_key(partition_path: str, piece: pa.Table) -> PartitionRows:
 def insert_pieces(
     writer: RollingWriter | RollingLogWriter, output: TaskOutput, merger: Merger, pieces: Iterable[PartitionRows]
 ) -> list[WriteStat]:
-    """Write the rows of staged pieces with a writer, and return the write stats. Deletes are counted, not written."""
+    """Write the rows of staged pieces with this writer, close it, and return the write stats.
+
+    Rows that are deletes are counted, not written.
+
+    Args:
+        output: generates the record keys of rows without keys.
+    """
     deletes = 0
     for rows in pieces:
         stored = drop_deletes(rows, merger)
@@ -110,9 +125,12 @@ def insert_pieces(
 def insert_rows(
     writer: RollingWriter | RollingLogWriter, merger: Merger, incoming: TaskRows, numbers: Positions
 ) -> list[WriteStat]:
-    """Write the incoming rows with these numbers with a writer, and return the write stats.
+    """Write incoming rows with this writer, close it, and return the write stats.
 
-    Deletes are counted, not written. If all rows are deletes, no file is created.
+    Rows that are deletes are counted, not written. If all rows are deletes, no file is created.
+
+    Args:
+        numbers: the numbers of the incoming rows to write.
     """
     deletes = 0
     for part in split_row_numbers(numbers):
@@ -132,7 +150,13 @@ def insert_into_new_groups(
     numbers: Positions,
     rows_per_group: int,
 ) -> list[WriteStat]:
-    """Write the incoming rows with these numbers to new file groups of at most `rows_per_group` rows each."""
+    """Write the incoming rows with these numbers to new file groups of one partition. Return the write stats.
+
+    Args:
+        logs: how log files are written; None: the table is copy-on-write.
+        numbers: the numbers of the incoming rows to write.
+        rows_per_group: the most rows of a new file group.
+    """
     stats: list[WriteStat] = []
     for start in range(0, len(numbers), rows_per_group):
         writer = open_insert_writer(output, partition_path, logs)
@@ -141,7 +165,10 @@ def insert_into_new_groups(
 
 
 def _add_deletes(stats: list[WriteStat], deletes: int) -> list[WriteStat]:
-    """Return the write stats with all deletes counted in the first one, because a delete without a stored row has no file."""
+    """Return the write stats with all deletes counted in the first of them.
+
+    A delete in an insert has no stored row, and so no file to which it belongs.
+    """
     if not stats:
         return []
     return [replace(stats[0], num_deletes=deletes), *(replace(stat, num_deletes=0) for stat in stats[1:])]

@@ -36,7 +36,7 @@ from penstock.write.tasks.task_rows import TaskRows, split_row_numbers
 
 @dataclass(frozen=True)
 class LogAppend:
-    """The slice that changes are appended to, and how they are written."""
+    """The file slice to whose log changes are appended, and the settings with which they are written."""
 
     target: FileSlice
     settings: LogSettings
@@ -48,14 +48,17 @@ class LogAppend:
 def append_changes(
     output: TaskOutput, append: LogAppend, incoming: TaskRows, hits: Hits, new_rows: Positions = NO_ROWS
 ) -> list[WriteStat]:
-    """Append the incoming rows of one slice to its log: updates and deletes of stored rows, and new rows.
+    """Append the incoming rows of one file slice to its log: updates and deletes of stored rows, and new rows.
 
     A stored row that is kept because the incoming row came too late (`Fate.TOUCH`) is not written again. If the positions of all
-    changed rows in the base file are known, the blocks hold them, and readers need not compare keys.
+    changed rows in the base file are known, the log blocks contain them, and readers need not compare keys.
 
     Args:
         hits: the pairs of stored and incoming rows of the slice.
         new_rows: the numbers of the incoming rows that are new to the slice.
+
+    Returns:
+        The write stats of the log files.
     """
     writer = LogWriter(output, append.target, append.settings)
     deletes = _DeleteEntries(append.ordering)
@@ -76,7 +79,9 @@ def append_changes(
 def _append_updates(
     writer: LogWriter, append: LogAppend, incoming: TaskRows, hits: Hits, deletes: _DeleteEntries, *, has_positions: bool
 ) -> list[pa.Array]:
-    """Append the incoming rows that have a hit, and return the keys that they delete.
+    """Append the incoming rows whose keys are stored in the slice (hits with `Fate.MERGE`).
+
+    Return the keys that these rows delete.
 
     Args:
         deletes: collects the deletes. The caller writes them after all rows.
@@ -111,6 +116,12 @@ def _append_updates(
 def _append_new_rows(
     writer: LogWriter, append: LogAppend, incoming: TaskRows, new_rows: Positions, deletes: _DeleteEntries
 ) -> None:
+    """Append incoming rows whose keys are new to the slice.
+
+    Args:
+        new_rows: the numbers of these rows.
+        deletes: collects those of them that are deletes. The caller writes them after all rows.
+    """
     for part in split_row_numbers(new_rows):
         rows = incoming.take(part)
         is_delete = append.merger.is_delete_entry(rows)
@@ -121,11 +132,12 @@ def _append_new_rows(
 
 
 def _filter(positions: Positions | None, flags: np.ndarray) -> Positions | None:
+    """Return the positions at which the flag is true; None if `positions` is None."""
     return None if positions is None else positions[flags]
 
 
 def _check_ordering(rows: pa.Table, settings: LogSettings) -> None:
-    """Raise SchemaError if a row has no ordering value, and readers of the log need it to compare the row with its stored row."""
+    """Raise SchemaError if a row of the log has no ordering value, and readers compare rows of the log with stored rows by it."""
     if not settings.compared:
         return
     values = find_column(rows, settings.compared)
@@ -134,14 +146,18 @@ def _check_ordering(rows: pa.Table, settings: LogSettings) -> None:
 
 
 def _delete_before(writer: LogWriter, append: LogAppend, rows: pa.Table, positions: Positions | None) -> None:
-    """Write a delete block with the keys of `rows`, which the batch deletes and then inserts again."""
+    """Write a delete block with the keys of `rows`. The same batch deletes these keys and then inserts `rows`.
+
+    Args:
+        positions: the positions of the stored rows in the base file; None if they are not known.
+    """
     deletes = _DeleteEntries(append.ordering)
     deletes.add(rows, positions)
     writer.delete(deletes.build(append.target.partition_path), positions)
 
 
 def _are_positions_known(target: FileSlice, hits: Hits) -> bool:
-    """Whether every changed row has exactly one known position in the base file of the slice."""
+    """Whether every changed row has exactly one known position in the base file to which the log belongs."""
     base_file = target.base_file
     if base_file is None or base_file.instant != target.base_instant:
         return False  # a compaction is pending: the log will be on top of a base file with other positions
@@ -149,7 +165,7 @@ def _are_positions_known(target: FileSlice, hits: Hits) -> bool:
 
 
 class RollingLogWriter:
-    """Writes new rows of one partition to logs. When a log is full, it opens the log of a new file group.
+    """Writes new rows of one partition to logs. When a log is full, the next rows go to the log of a new file group.
 
     Args:
         target: the slice whose log takes the first rows; None: they go to a new file group.
@@ -166,7 +182,7 @@ class RollingLogWriter:
         self._stats: list[WriteStat] = []
 
     def write(self, rows: pa.Table, keys: pa.ChunkedArray) -> None:
-        """Append rows to the open log. Close the log when it is full.
+        """Append new rows to the open log. Close the log when it is full.
 
         Args:
             rows: the data columns, without meta columns.
@@ -183,12 +199,13 @@ class RollingLogWriter:
             self.close()
 
     def _open_next(self) -> LogWriter:
+        """Return a writer for the log of a new file group."""
         file_id = f"{self._file_id_prefix}-{self._groups}"
         self._groups += 1
         return LogWriter(self._output, FileSlice(self._partition_path, file_id, self._output.settings.instant), self._settings)
 
     def close(self) -> list[WriteStat]:
-        """Finish the open log and return the write stats of all logs."""
+        """Finish the open log, if there is one. Return the write stats of all logs that were written so far."""
         if self._open:
             self._stats += self._open.close()
             self._open = None
@@ -199,11 +216,11 @@ class RollingLogWriter:
 def open_insert_writer(
     output: TaskOutput, partition_path: str, logs: LogSettings | None, target: FileSlice | None = None
 ) -> RollingWriter | RollingLogWriter:
-    """Return the writer of a partition's new rows: a log writer if the index finds keys in logs, otherwise a base file writer.
+    """Return the writer for new rows of a partition: a log writer if the index finds keys in logs, otherwise a base file writer.
 
     Args:
         logs: how log files are written; None: the table is copy-on-write.
-        target: the slice whose log takes the first rows. Not used for base files, which always open new file groups.
+        target: the slice whose log takes the first rows; None: a new file group. A base file writer ignores it.
     """
     if logs is None or logs.insert_ratio is None:
         return RollingWriter(output, partition_path)
@@ -211,7 +228,11 @@ def open_insert_writer(
 
 
 class _DeleteEntries:
-    """Collects the entries of a delete block: record keys, with the ordering values of the rows that delete them."""
+    """Collects the entries of a delete block: record keys, with the ordering values of the rows that delete them.
+
+    Args:
+        ordering: the name of the ordering column; None: entries have no ordering value.
+    """
 
     def __init__(self, ordering: str | None) -> None:
         self._ordering = ordering
@@ -221,7 +242,7 @@ class _DeleteEntries:
         self.positions: list[Positions] = [NO_ROWS]
 
     def add(self, rows: pa.Table, positions: Positions | None) -> None:
-        """Add the keys of rows that delete, with their ordering values.
+        """Add an entry for each of these rows, which delete their keys, with the row's ordering value.
 
         Args:
             positions: the positions of the deleted rows in the base file; None if they are not known.
@@ -233,13 +254,17 @@ class _DeleteEntries:
             self.positions.append(positions)
 
     def add_always(self, keys: pa.ChunkedArray, positions: Positions) -> None:
-        """Add keys without ordering values. Their delete entries always apply."""
+        """Add entries without ordering values. Readers apply them whatever the ordering value of the stored row.
+
+        Args:
+            positions: the positions of the deleted rows in the base file.
+        """
         self._keys.append(keys)
         self._values.append(len(keys))
         self.positions.append(positions)
 
     def build(self, partition_path: str) -> Deletes:
-        """Return the collected entries of the delete block, all with this partition path."""
+        """Return all collected entries as the content of a delete block. Each entry gets this partition path."""
         key_chunks: list[pa.Array] = []
         for keys in self._keys:
             key_chunks += keys.chunks

@@ -1,4 +1,4 @@
-"""Stage 6 of a write: tasks write the data files, markers first, and return write stats. The kernels are in `tasks/`."""
+"""Stage 6 of a write: runs the tasks that write data files, markers first, and collects their write stats."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ def store_tasks(
     tasks: Sequence[Any],
     activity: str,
 ) -> list[WriteStat]:
-    """Run the tasks of a planned write and return their write stats.
+    """Run the planned tasks of a write and return their write stats.
 
     Args:
+        kernel: writes the files of one task.
+        tasks: the task descriptions, one call of the kernel for each.
         activity: what the tasks do, in words. The progress report shows it.
     """
     table = write.table
 
     def count_begun() -> int:
+        """Return how many files the tasks have begun, for the progress report."""
         # Each task creates the marker of its file before the file.
         return len(read_markers(table.storage, table.base_path, change.time))
 
@@ -43,9 +46,12 @@ def store_tasks(
 def store_incoming(
     write: WriteContext, rows: PreparedRows, kernel: Callable[[Any], list[WriteStat]], activity: str
 ) -> list[WriteStat]:
-    """Run a kernel over incoming rows that are not staged, and return its write stats. Spark decides how many tasks there are.
+    """Run a kernel over incoming rows that are not staged (bulk_insert), and return its write stats.
+
+    Spark, or the number of input files, decides how many tasks there are.
 
     Args:
+        kernel: writes the rows of one task. Its argument is an iterator over record batches.
         activity: what the kernel does, in words. The progress report shows it.
     """
     with write.stages.run("store", activity) as notes:
@@ -55,5 +61,6 @@ def store_incoming(
 
 
 def _note_stats(notes: StageNotes, stats: Sequence[WriteStat]) -> None:
+    """Set the rows and bytes of the stage, which reports show, to the sums of the write stats."""
     notes.rows = sum(stat.num_writes for stat in stats)
     notes.size_bytes = sum(stat.total_write_bytes for stat in stats)

@@ -22,7 +22,10 @@ from penstock.write.tasks.task_rows import TaskRowsSettings
 
 @dataclass(frozen=True)
 class UpsertRules:
-    """The settings that all tasks of one write share: an upsert, a delete, or an insert that drops duplicates or has buckets."""
+    """The settings that all tasks of one write share: an upsert, a delete, or an insert that drops duplicates or has buckets.
+
+    Pickled to the workers with each task.
+    """
 
     settings: FileSettings
     loading: TaskRowsSettings
@@ -47,7 +50,10 @@ class UpsertRules:
 
 @dataclass(frozen=True)
 class UpsertTask:
-    """One task of an upsert: writes incoming rows of one partition, to at most one existing file slice."""
+    """Task description: write incoming rows of one partition, to an existing file slice or to new file groups.
+
+    Base class of `PartitionTask`, `GroupTask` and `BucketTask`.
+    """
 
     rules: UpsertRules
     partition_path: str
@@ -57,29 +63,38 @@ class UpsertTask:
 
     @property
     def base_file(self) -> BaseFile | None:
-        """The base file of the slice, if there is one."""
+        """The base file of the task's slice; None if there is no slice, or if the slice has only logs."""
         return self.file_slice.base_file if self.file_slice else None
 
     @property
     def incoming_rows(self) -> int:
-        """How many rows the pieces have."""
+        """The number of rows in the task's pieces."""
         return sum(piece.rows for piece in self.pieces)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the base file and the pieces. The largest tasks start first, so that the job does not end with a large one."""
+        """The bytes of the base file and the pieces.
+
+        The driver starts the largest tasks first, so that no large task runs alone at the end.
+        """
         base_bytes = self.file_slice.base_bytes if self.file_slice else 0
         return base_bytes + sum(piece.size_bytes for piece in self.pieces)
 
 
 @dataclass(frozen=True)
 class PartitionTask(UpsertTask):
-    """All incoming rows of a partition that has at most one file group. The task finds out itself which rows are new."""
+    """Task description: write all incoming rows of a partition that has at most one file group.
+
+    The task locates their keys itself.
+    """
 
 
 @dataclass(frozen=True)
 class GroupTask(UpsertTask):
-    """One file group, existing or new, whose keys were located before. The pieces also hold rows of other file groups."""
+    """Task description: write located changes and new rows of one file group, existing or new.
+
+    The pieces also hold incoming rows of other file groups. `hits` and `new_rows` select the rows of this file group.
+    """
 
     #: The hits of the slice; None: there are none.
     hits: HitBatch | None = None
@@ -92,18 +107,18 @@ class GroupTask(UpsertTask):
 
     @property
     def file_id(self) -> str | None:
-        """The id of the file group; None if the group is new."""
+        """The id of the existing file group; None if the file group is new."""
         return self.file_slice.file_id if self.file_slice else None
 
 
 @dataclass(frozen=True)
 class BucketTask(UpsertTask):
-    """All incoming rows of one bucket of the bucket index. The slice is the only one that can hold their keys."""
+    """Task description: write all incoming rows of one bucket of the bucket index. Only the task's slice can hold their keys."""
 
     #: The id of the bucket's file group, existing or new.
     file_id: str = field(kw_only=True)
-    #: A file slice of the partition. The task checks that its keys belong to its bucket. None if the table's properties say how
-    #: many buckets there are, or if the partition has no slice.
+    #: A file slice of the partition. The task checks that the keys of this slice belong to the bucket of this slice. None if the
+    #: table's properties say how many buckets there are, or if the partition has no slice.
     witness: FileSlice | None = None
 
 
@@ -118,13 +133,13 @@ class InsertBucket:
 
     @property
     def rows(self) -> int:
-        """How many rows the pieces have."""
+        """The number of rows in the pieces."""
         return sum(piece.rows for piece in self.pieces)
 
 
 @dataclass(frozen=True)
 class InsertTask:
-    """Task description: write one insert bucket."""
+    """Task description: write the rows of one insert bucket to its file group."""
 
     bucket: InsertBucket
     settings: FileSettings
@@ -137,6 +152,6 @@ class InsertTask:
 
 
 def open_task_output(settings: FileSettings) -> TaskOutput:
-    """Return the output of the running task, whose file names and row numbers contain the task's number."""
+    """Return the output to which the running task writes its files. The task's number is part of their names and row numbers."""
     task = this_task()
     return TaskOutput(settings, task.number, task.write_token)

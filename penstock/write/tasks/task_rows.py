@@ -25,7 +25,7 @@ from penstock.write.rows.staging import ARRIVAL, Piece, Staging, read_pieces
 
 @dataclass(frozen=True)
 class TaskRowsSettings:
-    """How a task loads its incoming rows."""
+    """How a task loads its incoming rows: which row of a key is the newest, and when rows are spilled to local disk."""
 
     staging: Staging
     #: The ordering column: of several rows of a key the one with the greatest value is the newest. None: the last to arrive.
@@ -55,19 +55,20 @@ class TaskRows:
 
     @property
     def rows_held(self) -> int:
-        """How many rows are loaded, including older rows of a key, which do not count."""
+        """The number of loaded rows, including older rows of a key, which do not count."""
         return int(self._starts[-1])
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that `take` returns."""
+        """The columns of the loaded rows, which `take` returns."""
         return self._tables[0].schema
 
     def take(self, numbers: Positions, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return rows by number, in the order of `numbers`: the data columns and, last, the record key (`KEY`).
+        """Return the incoming rows with these numbers, in this order.
 
         Args:
-            columns: the columns to return; None: all.
+            numbers: row numbers as in the attribute `rows`.
+            columns: the columns to return; None: all, the data columns and the record key (`KEY`).
         """
         tables = self._tables if columns is None else [table.select(columns) for table in self._tables]
         positions = numbers if self._numbers is None else np.searchsorted(self._numbers, numbers)
@@ -75,7 +76,7 @@ class TaskRows:
 
 
 def load_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], columns: Sequence[str] | None = None) -> TaskRows:
-    """Load the incoming rows of a task, and pick the newest row of each key.
+    """Load the incoming rows of a task from its staged pieces, and pick the newest row of each key.
 
     Args:
         columns: the data columns to load, besides record keys and ordering values; None: all.
@@ -102,9 +103,9 @@ def load_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], columns:
 
 
 def choose_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], numbers: Positions) -> TaskRows:
-    """Load the incoming rows of a task whose keys are located already. If rows must be spilled, spill only the needed ones.
+    """Load the incoming rows of a task whose keys were located before. `keys` of the result is empty.
 
-    `keys` of the result is empty.
+    If the pieces have more bytes than fit in memory, only the needed rows are copied to a spill file.
 
     Args:
         numbers: the numbers of the rows that the task needs.
@@ -120,10 +121,12 @@ def choose_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], number
 
 
 def _take_from_each(tables: Iterable[pa.Table], numbers: Positions) -> Iterator[pa.Table]:
-    """Yield the rows with these numbers, table by table. The first table is yielded even if empty, because its schema is needed.
+    """Yield from each table its rows with these numbers. Tables without any of them are skipped.
+
+    The first table is yielded even if it is empty, because its schema is needed.
 
     Args:
-        numbers: row numbers over all tables, ascending.
+        numbers: row numbers, counted over all tables, ascending.
     """
     start = 0
     for number, table in enumerate(tables):
@@ -134,7 +137,10 @@ def _take_from_each(tables: Iterable[pa.Table], numbers: Positions) -> Iterator[
 
 
 def _select_columns(tables: Iterable[pa.Table], settings: TaskRowsSettings, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield the tables with the named columns, the ordering column, `ARRIVAL` and `KEY`, as far as they have them."""
+    """Yield the tables with only the named columns, the ordering column, `ARRIVAL` and `KEY`.
+
+    Columns that a table lacks are left out.
+    """
     names = [*columns, settings.ordering] if settings.ordering else list(columns)
     for table in tables:
         top_columns = [find_top_column(name, table.column_names) for name in names]
@@ -143,10 +149,12 @@ def _select_columns(tables: Iterable[pa.Table], settings: TaskRowsSettings, colu
 
 
 def _drop_arrival(table: pa.Table) -> pa.Table:
+    """Return the table without the column `ARRIVAL`, if it has one."""
     return table.drop_columns([ARRIVAL]) if ARRIVAL in table.column_names else table
 
 
 def _concat_keys(tables: Sequence[pa.Table]) -> pa.ChunkedArray:
+    """Return the record keys of all tables, one after the other."""
     chunks: list[pa.Array] = []
     for table in tables:
         chunks += table[KEY].chunks
@@ -154,10 +162,13 @@ def _concat_keys(tables: Sequence[pa.Table]) -> pa.ChunkedArray:
 
 
 def ordering_values(tables: Sequence[pa.Table], column: str) -> pa.ChunkedArray:
-    """Return the values of the ordering column of all tables. The column may be a field of a struct (`a.b`).
+    """Return the values of the ordering column of all tables, one after the other.
+
+    Args:
+        column: the name of the ordering column; `a.b` is a field of a struct.
 
     Raises:
-        SchemaError: the rows do not have the column.
+        SchemaError: a table does not have the column.
     """
     chunks: list[pa.Array] = []
     for table in tables:
@@ -169,7 +180,12 @@ def ordering_values(tables: Sequence[pa.Table], column: str) -> pa.ChunkedArray:
 
 
 def missing_ordering(column: str, columns: Sequence[str]) -> str:
-    """Return the error message for rows that do not have the ordering column. It begins with Hudi's own sentence."""
+    """Return the error message for rows that do not have the ordering column. It begins with Hudi's own sentence.
+
+    Args:
+        column: the name of the ordering column.
+        columns: the columns that the rows have.
+    """
     names = ", ".join(name for name in columns if name not in (KEY, ARRIVAL))
     return (
         f"{column}(Part -{column}) field not found in record. Acceptable fields were :[{names}]: it decides which of several "
@@ -179,7 +195,7 @@ def missing_ordering(column: str, columns: Sequence[str]) -> str:
 
 
 def _hold(tables: Iterator[pa.Table], settings: TaskRowsSettings) -> list[pa.Table]:
-    """Return the tables if they have at most `memory_bytes`. Otherwise copy all of them to a spill file and map it."""
+    """Return the tables unchanged if they have at most `settings.memory_bytes`; otherwise copies in a mapped spill file."""
     held: list[pa.Table] = []
     size_bytes = 0
     for table in tables:
@@ -191,12 +207,12 @@ def _hold(tables: Iterator[pa.Table], settings: TaskRowsSettings) -> list[pa.Tab
 
 
 def _pop_all(tables: list[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the tables and drop the reference to each, so that its memory is free as soon as it is spilled."""
+    """Yield the tables and remove each from the list, so that its memory is free as soon as it is spilled."""
     while tables:
         yield tables.pop(0)
 
 
 def split_row_numbers(numbers: Positions) -> Iterator[Positions]:
-    """Yield the row numbers in parts of at most one row group. A task holds the rows of one part in memory at a time."""
+    """Yield the row numbers in parts of at most one row group, so that a task has only the rows of one part in memory."""
     for start in range(0, len(numbers), ROW_GROUP_ROWS):
         yield numbers[start : start + ROW_GROUP_ROWS]

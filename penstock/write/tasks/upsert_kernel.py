@@ -29,7 +29,7 @@ from penstock.write.tasks.task_rows import TaskRows, choose_task_rows, load_task
 
 
 def run_task(task: UpsertTask) -> list[WriteStat]:
-    """Write the files of one task of an upsert, and return their write stats. Kernel."""
+    """Write the files of one task of an upsert, a delete or a write into buckets, and return their write stats. Kernel."""
     output = open_task_output(task.rules.settings)
     if isinstance(task, PartitionTask):
         stats = _write_partition(output, task)
@@ -43,7 +43,7 @@ def run_task(task: UpsertTask) -> list[WriteStat]:
 
 
 def _write_partition(output: TaskOutput, task: PartitionTask) -> list[WriteStat]:
-    """Locate the keys of a partition's incoming rows, write the changes, and insert the new rows."""
+    """Locate the keys of a partition's incoming rows, write the changed rows, and insert the new rows. Return the write stats."""
     rules = task.rules
     incoming = load_task_rows(rules.loading, task.pieces)
     stats: list[WriteStat] = []
@@ -60,9 +60,10 @@ def _write_partition(output: TaskOutput, task: PartitionTask) -> list[WriteStat]
 def _merge_into_slice(
     output: TaskOutput, file_slice: FileSlice, base_file: BaseFile, rules: UpsertRules, incoming: TaskRows
 ) -> tuple[list[WriteStat], Positions]:
-    """Merge the incoming rows into the only base file of a partition, and add new rows that fit.
+    """Rewrite the only base file of a partition, merged with the incoming rows. If the file is small, add the new rows that fit.
 
-    Return the write stats, and the numbers of the new rows that did not fit.
+    Returns:
+        The write stats, and the numbers of the new rows that did not fit.
     """
     rows_that_fit = _count_rows_that_fit(file_slice, rules)
     # A file that takes no new rows and holds none of the keys need not be written again.
@@ -77,10 +78,13 @@ def _merge_into_slice(
 def _append_to_slice(
     output: TaskOutput, file_slice: FileSlice, rules: UpsertRules, incoming: TaskRows
 ) -> tuple[list[WriteStat], Positions]:
-    """Append changes to the log of the only slice of a partition. Return the write stats, and the numbers of unwritten new rows.
+    """Append changes to the log of the only file slice of a partition.
 
-    If the base file has room for new rows, it is rewritten with all changes and with the new rows that fit, and nothing is
-    appended to the log.
+    If there are new rows and the base file has room for some, the base file is rewritten instead, with all changes and with the
+    new rows that fit.
+
+    Returns:
+        The write stats, and the numbers of the new rows that are not written yet.
     """
     hits = _find_in_base_file(file_slice, rules, incoming)
     new_rows = np.setdiff1d(incoming.rows, hits.new)
@@ -92,7 +96,7 @@ def _append_to_slice(
 
 
 def _find_in_base_file(file_slice: FileSlice, rules: UpsertRules, incoming: TaskRows) -> Hits:
-    """Return the hits of the slice's base file: its rows that have an incoming key."""
+    """Return the hits of a file slice: pairs of a row of its base file and an incoming row with the same key."""
     if file_slice.base_file is None:
         return NO_HITS
     (found,) = look_up(rules.settings.storage, [file_slice.base_file], WantedKeys(incoming.keys), rules.index.pruning)
@@ -100,14 +104,14 @@ def _find_in_base_file(file_slice: FileSlice, rules: UpsertRules, incoming: Task
 
 
 def _count_rows_that_fit(file_slice: FileSlice, rules: UpsertRules) -> int:
-    """Return how many new rows fit in the slice; 0 if the slice is not small, or if the write drops new rows."""
+    """Return how many new rows fit in the file slice; 0 if the slice is not small, or if the write drops new rows."""
     if rules.drops_unknown or not rules.sizing.find_small_slices([file_slice]):
         return 0
     return rules.sizing.count_rows_that_fit(file_slice)
 
 
 def _write_group(output: TaskOutput, task: GroupTask) -> list[WriteStat]:
-    """Write the located changes and the assigned new rows of one file group."""
+    """Write the changed rows and the new rows of one file group, which are known from locating, and return the write stats."""
     rules = task.rules
     storage = rules.loading.staging.storage
     new_rows = read_new_rows(storage, task.new_rows) if task.new_rows else NO_ROWS
@@ -130,6 +134,15 @@ def _append(
     hits: Hits,
     new_rows: Positions = NO_ROWS,
 ) -> list[WriteStat]:
+    """Append changes and new rows to the log of a file slice.
+
+    Args:
+        hits: the pairs of stored and incoming rows of the slice.
+        new_rows: the numbers of the incoming rows that are new to the slice.
+
+    Returns:
+        The write stats; an empty list if there is nothing to append.
+    """
     if rules.logs is None or not (len(hits.new) or len(new_rows)):
         return []
     append = LogAppend(file_slice, rules.logs, rules.merger, rules.ordering)
@@ -137,6 +150,11 @@ def _append(
 
 
 def _insert(output: TaskOutput, task: UpsertTask, incoming: TaskRows, new_rows: Positions) -> list[WriteStat]:
+    """Write incoming rows to new file groups of the task's partition, and return the write stats.
+
+    Args:
+        new_rows: the numbers of the incoming rows to write.
+    """
     rules = task.rules
     rows_per_group = rules.sizing.rows_per_group
     return insert_into_new_groups(output, task.partition_path, rules.logs, rules.merger, incoming, new_rows, rows_per_group)
