@@ -38,7 +38,7 @@ def make_index(options: Options) -> Index:
 
 
 def load_index(table: TableState, options: Options) -> Index:
-    """Return the index that the options define, with its state in the table loaded: the hash rings of a bucket index."""
+    """Return the index that the options define. A bucket index is returned with the hash rings that the table stores."""
     return make_index(options).load(table)
 
 

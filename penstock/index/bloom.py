@@ -17,7 +17,7 @@ _GLOBAL = "GLOBAL_BLOOM"
 
 @dataclass(frozen=True)
 class BloomIndex(Index):
-    """An index that reads the key columns of base files, except of files whose footers show that they hold none of the keys."""
+    """An index that reads the key columns of base files. It skips files whose footers show that they hold none of the keys."""
 
     is_global: bool = False
     moves_rows: bool = False
@@ -43,5 +43,5 @@ class BloomIndex(Index):
 
     @property
     def pruning(self) -> Pruning:
-        """The parts of base file footers that are used to skip files: bloom filters, and key ranges too if `uses_ranges`."""
+        """The parts of base file footers by which files are skipped: the bloom filter, and the key range too if `uses_ranges`."""
         return Pruning(ranges=self.uses_ranges, blooms=True)

@@ -19,7 +19,7 @@ from penstock.table.state import TableState
 
 @dataclass(frozen=True)
 class BucketIndex(Index):
-    """An index that hashes each key to the bucket, and so to the file group, that holds its row."""
+    """An index that hashes each key to a bucket. The bucket is the file group that holds the row of the key."""
 
     buckets: Buckets = field()
     name = "BUCKET"
@@ -43,7 +43,7 @@ class BucketIndex(Index):
 
     @property
     def table_properties(self) -> dict[str, str]:
-        """The bucket options to store in the properties of a new table. A later write with other values is refused."""
+        """The bucket options that are stored in hoodie.properties of a new table. A later write with other values is refused."""
         return {
             o.INDEX_TYPE.key: self.name,
             o.BUCKET_ENGINE.key: self.buckets.engine,
@@ -52,11 +52,11 @@ class BucketIndex(Index):
         }
 
     def load(self, table: TableState) -> BucketIndex:
-        """Return the index with the hash rings of the table loaded. With a fixed number of buckets there is nothing to load."""
+        """Return a copy of the index with the hash rings of the table. Fixed buckets have nothing to load."""
         return replace(self, buckets=self.buckets.load(table))
 
     def check_unchanged(self, now: Index, partitions: Collection[str]) -> None:
-        """Raise WriteConflict if a clustering split or joined buckets since the incoming rows were divided by bucket.
+        """Raise WriteConflict if a clustering split or joined buckets since the write assigned the incoming rows to buckets.
 
         Args:
             now: the index, loaded again after the write took its instant.

@@ -61,37 +61,45 @@ class Buckets:
         raise NotImplementedError
 
     def by_number(self, slices: Iterable[FileSlice]) -> dict[int, FileSlice]:
-        """Return the file slices of one partition, bucket number → file slice."""
+        """Return the file slices of one partition by the number of their bucket in that partition."""
         raise NotImplementedError
 
     def may_hold(self, file_slice: FileSlice, number: int) -> bool:
-        """Whether a file slice may hold rows of the bucket with this number. Queries skip the other slices."""
+        """Whether a file slice may hold rows of the bucket with this number.
+
+        If not, a query for a key of that bucket skips the slice.
+        """
         return self.number_of(file_slice) == number
 
     def check_keys(self, file_slice: FileSlice, keys: Sequence[str]) -> None:
-        """Raise OptionError if one of `keys`, which are keys stored in the file slice, hashes to another bucket."""
+        """Raise OptionError if one of `keys`, record keys that the file slice holds, hashes to a bucket other than the slice's.
+
+        Only fixed buckets are checked.
+        """
 
     # Hash rings, which are stored in the table. A fixed number of buckets stores nothing.
 
     def load(self, table: TableState) -> Buckets:
-        """Return the buckets with the hash rings of the table read from .hoodie/.bucket_index.
+        """Return a copy with the hash rings of the table, read from .hoodie/.bucket_index.
 
-        Fixed buckets have no hash rings.
+        Fixed buckets have no hash rings and are returned unchanged.
         """
         return self
 
     def save_partitions(self, table: TableState, partitions: Iterable[str]) -> None:
-        """Store the hash rings of partitions that get their first rows. Fixed buckets have no hash rings."""
+        """Store the hash rings of partitions that get their first rows. Does nothing for fixed buckets."""
 
     def renew_partitions(self, table: TableState, instant: str, partitions: Iterable[str]) -> None:
         """Store hash rings with new file ids for partitions whose file groups a replace commit replaces.
+
+        Does nothing for fixed buckets, which have no hash rings.
 
         Args:
             instant: the instant time of the replace commit.
         """
 
     def check_unchanged(self, now: Buckets, partitions: Collection[str]) -> None:
-        """Raise WriteConflict if the hash ring of one of the partitions was changed since incoming rows were divided by bucket.
+        """Raise WriteConflict if the hash ring of one of the partitions changed since the write assigned its rows to buckets.
 
         Args:
             now: the buckets, loaded again after the write took its instant.
@@ -106,7 +114,7 @@ class Buckets:
 class FixedBuckets(Buckets):
     """A fixed number of buckets per partition. A key has the same bucket number in every partition.
 
-    A partition has at most one file group per bucket. Its file id begins with the number of the bucket in eight digits.
+    A partition has at most one file group per bucket. The file id begins with the number of the bucket in eight digits.
     """
 
     count: int
@@ -142,7 +150,7 @@ class FixedBuckets(Buckets):
         return number
 
     def by_number(self, slices: Iterable[FileSlice]) -> dict[int, FileSlice]:
-        """Return the file slices of one partition, bucket number → file slice.
+        """Return the file slices of one partition by the bucket number that begins their file id.
 
         Raises:
             CorruptFile: two file groups have the same bucket number.
@@ -160,9 +168,9 @@ class FixedBuckets(Buckets):
         return slice_by_number
 
     def check_keys(self, file_slice: FileSlice, keys: Sequence[str]) -> None:
-        """Raise OptionError if one of `keys`, which are keys stored in the file slice, hashes to another bucket.
+        """Raise OptionError if one of `keys`, record keys that the file slice holds, hashes to another bucket than the slice's.
 
-        Then the table was written with other bucket options.
+        In that case the table was written with other bucket options.
         """
         number = self.number_of(file_slice)
         if len(keys) and (self.numbers(pa.array(keys, pa.string())) != number).any():
@@ -175,9 +183,9 @@ class FixedBuckets(Buckets):
 
 
 def hash_keys(keys: RecordKeys, fields: Sequence[str]) -> Any:
-    """Return a hash of each record key, as unsigned 32-bit numbers: Java's `List.hashCode` of its values of the columns `fields`.
+    """Return a hash of each record key, as unsigned 32-bit numbers.
 
-    A null or empty value has the hash 0.
+    The hash is Java's `List.hashCode` of the key's values in the columns `fields`. A null or empty value has the hash 0.
     """
     if not is_compound(keys):
         return np.uint32(31) + java_hash(keys)
@@ -187,5 +195,5 @@ def hash_keys(keys: RecordKeys, fields: Sequence[str]) -> Any:
 
 
 def have_bucket_ids(file_ids: Iterable[str]) -> bool:
-    """Whether all file ids begin with a bucket number. Then the bucket index with fixed buckets wrote the file groups."""
+    """Whether all file ids begin with a bucket number: the bucket index with fixed buckets wrote the file groups."""
     return all(_SMALL_BUCKET_ID.match(file_id) for file_id in file_ids)

@@ -1,8 +1,8 @@
-"""Consistent hashing: the buckets of a partition are parts of a ring of hash values. Each bucket has one file group.
+"""Consistent hashing: a bucket of a partition is an arc of a ring of hash values. Each bucket has one file group.
 
 The ring of a partition is stored in the file
 `.hoodie/.bucket_index/consistent_hashing_metadata/<partition>/<instant>.hashing_meta`. A partition without that file has the
-default ring: parts of equal size, whose file ids are computed from the partition path. Clustering splits and joins buckets by
+default ring: arcs of equal size, whose file ids are computed from the partition path. Clustering splits and joins buckets by
 writing another ring file with its own instant. That ring takes effect when the clustering completes.
 """
 
@@ -42,7 +42,7 @@ _GREATEST_HASH = 2**31 - 1
 
 
 class Tag(str, Enum):
-    """Hudi's names for what a clustering does to a part of a hash ring."""
+    """What a `Node` does to its arc of a hash ring, by Hudi's names."""
 
     NORMAL = "NORMAL"
     REPLACE = "REPLACE"
@@ -51,7 +51,10 @@ class Tag(str, Enum):
 
 @dataclass(frozen=True)
 class Node:
-    """A change of one part of a hash ring: the part that ends at hash `value` gets this file id, or is deleted."""
+    """An entry of Hudi's child nodes in a clustering plan: what the clustering does to one arc of a hash ring.
+
+    The arc ends at the hash `value`. It gets the file id `prefix`, or is deleted if `tag` is DELETE.
+    """
 
     value: int
     #: The file id without its last `-<number>`; None for a part that is deleted.
@@ -61,7 +64,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Ring:
-    """The hash ring of one partition. Bucket i holds the keys with hash values above `values[i - 1]` up to `values[i]`.
+    """The hash ring of one partition. Bucket i is an arc: the keys with hash values above `values[i - 1]` up to `values[i]`.
 
     Keys with hash values above the last one belong to bucket 0.
     """
@@ -86,7 +89,10 @@ class Ring:
         return self.prefixes.index(prefix)
 
     def split_bucket(self, number: int) -> tuple[Node, Node] | None:
-        """Return the ring changes that split a bucket into two of equal size; None if the bucket is too narrow to split."""
+        """Return the two nodes that split a bucket into halves; None if its arc is too narrow to split. The ring stays unchanged.
+
+        `apply` returns the ring with the nodes.
+        """
         end = self.values[number]
         start = self.values[number - 1]
         # Bucket 0 begins behind the last value and goes on at 0.
@@ -97,7 +103,9 @@ class Ring:
         return Node(middle, clock.new_uuid()), Node(end, clock.new_uuid())
 
     def join_buckets(self, numbers: Sequence[int]) -> tuple[Node, ...]:
-        """Return the ring changes that join consecutive buckets into one bucket with a new file group.
+        """Return the nodes that join consecutive buckets into one bucket with a new file group. The ring stays unchanged.
+
+        `apply` returns the ring with the nodes.
 
         Args:
             numbers: the numbers of the buckets, in the order of the ring.
@@ -106,11 +114,11 @@ class Ring:
         return (*(Node(value, None, Tag.DELETE) for value in deleted), Node(last, clock.new_uuid()))
 
     def renew(self) -> Ring:
-        """Return a ring with the same parts and new file ids, for a partition whose file groups are replaced."""
+        """Return a copy of the ring with the same arcs and new file ids, for a partition whose file groups are replaced."""
         return self.apply(Node(value, clock.new_uuid()) for value in self.values)
 
     def apply(self, nodes: Iterable[Node]) -> Ring:
-        """Return the ring after these changes: each node adds a part, replaces the file id of a part, or deletes a part."""
+        """Return a copy of the ring with these nodes: each node adds an arc, sets the file id of an arc, or deletes an arc."""
         prefix_by_value = dict(zip(self.values, self.prefixes, strict=True))
         for node in nodes:
             if node.tag is Tag.DELETE:
@@ -132,9 +140,13 @@ def default_ring(partition_path: str, count: int) -> Ring:
 
 
 def _default_prefix(partition_path: str, start: int, end: int) -> str:
-    """Return the file id of a part of a default ring: a UUID of its hash range and partition path, as in Hudi.
+    """Return the file id of an arc of a default ring: a UUID computed from its hash range and the partition path, as in Hudi.
 
     The UUID is that of Java's `nameUUIDFromBytes`.
+
+    Args:
+        start: the hash value at which the arc begins, exclusive.
+        end: the hash value at which the arc ends.
     """
     data = start.to_bytes(8, "big") + end.to_bytes(8, "big") + partition_path.encode()
     digest = bytearray(hashlib.md5(data, usedforsecurity=False).digest())
@@ -165,7 +177,7 @@ class HashRings(Buckets):
         return self.ring(partition_path).numbers(self.hashes(keys))
 
     def hashes(self, keys: RecordKeys) -> Int64s:
-        """Return the hash value of each record key, which is its place on a ring."""
+        """Return the hash value of each record key: the position of the key on any ring."""
         return np.asarray(xx_hash(self._hashed_texts(keys)) & 0x7FFFFFFF).astype(np.int64)
 
     def _hashed_texts(self, keys: RecordKeys) -> RecordKeys:
@@ -184,10 +196,10 @@ class HashRings(Buckets):
         return f"{self.ring(partition_path).prefixes[number]}-0"
 
     def number_of(self, file_slice: FileSlice) -> int:
-        """Return the number of the bucket that a file slice belongs to.
+        """Return the number of the bucket that a file slice belongs to, on the ring of the slice's partition.
 
         Raises:
-            OptionError: its file group is not on the ring of its partition.
+            OptionError: the file group is not on that ring.
         """
         number = self.ring(file_slice.partition_path).number_of(file_slice.file_id)
         if number is not None:
@@ -199,19 +211,24 @@ class HashRings(Buckets):
         )
 
     def by_number(self, slices: Iterable[FileSlice]) -> dict[int, FileSlice]:
-        """Return the file slices of one partition, bucket number → file slice."""
+        """Return the file slices of one partition by the number of their bucket on the partition's ring.
+
+        Raises:
+            OptionError: a file group is not on the ring.
+        """
         return {self.number_of(file_slice): file_slice for file_slice in slices}
 
     def may_hold(self, file_slice: FileSlice, number: int) -> bool:
-        """Whether a file slice may hold rows of the bucket with this number.
+        """Whether a file slice may hold rows of the bucket with this number on the partition's ring.
 
-        A time travel query may read file groups of an earlier ring. Each of them may hold rows of any bucket.
+        True for any number if the file group is not on the ring: a time travel query may read file groups of an earlier ring,
+        which may hold rows of any bucket.
         """
         number_of_slice = self.ring(file_slice.partition_path).number_of(file_slice.file_id)
         return number_of_slice is None or number_of_slice == number
 
     def load(self, table: TableState) -> HashRings:
-        """Return the hash rings of a table, read from .hoodie/.bucket_index: for each partition the ring in effect."""
+        """Return a copy with the ring in effect for each partition of the table, read from .hoodie/.bucket_index."""
         return replace(self, stored=_load_rings(table, join(table.base_path, _RING_FOLDER), ""))
 
     def save_partitions(self, table: TableState, partitions: Iterable[str]) -> None:
@@ -233,7 +250,12 @@ class HashRings(Buckets):
         save_changed_rings(table, instant, renewed)
 
     def check_unchanged(self, now: Buckets, partitions: Collection[str]) -> None:
-        """Raise WriteConflict if the ring of one of the partitions differs in `now`, the rings as loaded again."""
+        """Raise WriteConflict if the ring of one of the partitions differs from the ring in `now`.
+
+        Args:
+            now: the hash rings, loaded again after the write took its instant.
+            partitions: the partition paths of the incoming rows.
+        """
         if not isinstance(now, HashRings):
             return
         for partition_path in sorted(partitions):
@@ -259,7 +281,7 @@ def has_rings(table: TableState) -> bool:
 
 
 def _load_rings(table: TableState, folder: str, partition_path: str) -> dict[str, Ring]:
-    """Return the ring that is in effect for a partition, and for each partition below it, by partition path.
+    """Return the rings in effect for a partition and for the partitions below it, partition path → ring.
 
     Args:
         folder: the folder that holds the partition's ring files.
@@ -282,9 +304,9 @@ def _load_rings(table: TableState, folder: str, partition_path: str) -> dict[str
 
 
 def _ring_in_effect(table: TableState, folder: str, partition_path: str, instant: str, names: set[str]) -> Ring | None:
-    """Return the ring that the ring file of an instant holds, if it is in effect; otherwise None.
+    """Return the ring in the ring file of an instant; None if that ring is not in effect.
 
-    The first ring of a partition is in effect, and every ring whose clustering or replacing write is completed.
+    The first ring of a partition is in effect. A later ring is in effect if its clustering or replacing write is completed.
 
     Args:
         folder: the folder that holds the partition's ring files.

@@ -38,7 +38,7 @@ from penstock.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class EntryIndex(Index):
-    """A base class of indexes that locate keys by their entries in a key-value store."""
+    """A base class of indexes that locate keys by their entries in a key-value store: one entry per record key."""
 
     store: EntryStore = field()
     moves_rows: bool = False
@@ -51,7 +51,10 @@ class EntryIndex(Index):
     reason_to_keep = "it keeps entries outside the table, which a write by another index would leave behind"
 
     def with_key_changes(self, settings: FileSettings) -> FileSettings:
-        """Return the settings of new data files, with a folder in which tasks list the keys that they add and remove."""
+        """Return a copy of the settings in which `key_changes_folder` is set. Creates no folder.
+
+        In that folder the tasks of the write list the keys that they add and remove.
+        """
         return replace(settings, key_changes_folder=key_changes_folder(settings.base_path, settings.instant))
 
     def check(self, table: TableState) -> None:
@@ -82,7 +85,7 @@ class EntryIndex(Index):
             )
 
     def before_publish(self, files: WrittenFiles) -> int:
-        """Put an entry for each key that the write added; return the number of keys.
+        """Put an entry in the store for each key that the write added; return the number of these keys.
 
         Lookups ignore these entries until the commit is on the timeline.
         """
@@ -95,7 +98,7 @@ class EntryIndex(Index):
         return sum(files.runner.run(put_entries, [replace(task, store=store) for task in tasks], int))
 
     def after_publish(self, files: WrittenFiles) -> None:
-        """Remove the entries of the keys that the write deleted.
+        """Remove the entries of the keys that the write deleted from the store.
 
         An error becomes a warning: the commit is published, and stale entries do no harm.
         """
@@ -108,17 +111,27 @@ class EntryIndex(Index):
     def _tasks(
         self, store: EntryStore, files: WrittenFiles, change: KeyChange, timeline: Timeline | None = None
     ) -> list[EntryTask]:
-        """Return a task for each data file of the write that added or removed keys, as `change` says."""
+        """Return a task for each data file of the write: to put the entries of added keys, or remove the entries of removed keys.
+
+        Args:
+            change: whether to return tasks for added or for removed keys.
+            timeline: decides which existing entries are valid; None if the keys cannot have entries yet.
+        """
         table = files.table
         return list_entry_tasks(store, table.storage, table.base_path, files.instant, files.stats, change, timeline)
 
     def after_rollback(
         self, table: TableState, instant: str, groups: Collection[tuple[str, str]], *, was_published: bool
     ) -> None:
-        """Undo the entries that a rolled back write has put, if `undoes_entries` is set.
+        """Undo the entries that a rolled back write put in the store. Does nothing if `undoes_entries` is not set.
 
-        If the write was published, it also removed the entries of keys that it deleted. After the rollback these rows exist
-        again, in the file groups that the write had changed. So every key of these file groups without an entry gets one.
+        If the write was published, it also removed the entries of keys that it deleted. After the rollback the rows of these keys
+        exist again, in the file groups that the write changed. So every key of these file groups without an entry gets one.
+
+        Args:
+            instant: the instant time of the write.
+            groups: (partition path, file id) of the file groups that the write changed.
+            was_published: whether the write may have had a completed file on the timeline.
         """
         if not self.undoes_entries:
             return
@@ -130,9 +143,11 @@ class EntryIndex(Index):
             self._put_missing(table, changed)
 
     def after_restore(self, table: TableState, undone: Sequence[Instant]) -> None:
-        """Undo the entries that the undone writes have put, then put all missing entries; only if `undoes_entries` is set.
+        """Undo the entries that the writes in `undone` put, then put all missing entries.
 
-        Reads all keys of the table, because it may no longer be known which file groups the writes had changed.
+        Does nothing if `undoes_entries` is not set.
+
+        Reads all keys of the table, because it may no longer be known which file groups the writes changed.
         """
         if not self.undoes_entries:
             return
@@ -142,9 +157,9 @@ class EntryIndex(Index):
         self._put_missing(table, _list_slices(table))
 
     def _put_missing(self, table: TableState, slices: Iterable[FileSlice]) -> None:
-        """Put an entry for each key of the file slices that has no valid entry.
+        """Put an entry for each key of the file slices that has no valid entry in the store.
 
-        The entry names as its commit the instant of the base file, or of the file slice if there is no base file.
+        The entry's commit is the instant of the base file, or of the file slice if there is no base file.
         """
         for file_slice in slices:
             commit = file_slice.base_file.instant if file_slice.base_file else file_slice.base_instant
@@ -153,7 +168,7 @@ class EntryIndex(Index):
 
 
 def _has_rows(table: TableState) -> bool:
-    """Whether the table has any row. Stops reading at the first record key."""
+    """Whether the table has any row. Reads record keys until the first one is found."""
     parts = chain.from_iterable(read_keys(table, file_slice) for file_slice in _list_slices(table))
     return any(len(keys) for keys in parts)
 
@@ -166,7 +181,7 @@ def _list_slices(table: TableState, partitions: Sequence[str] | None = None) -> 
 
 
 def _began_ms(table: TableState, time: str) -> int:
-    """Return the moment of an instant time, in milliseconds since 1970, by the time zone of the table's timeline."""
+    """Convert an instant time to milliseconds since 1970, by the time zone of the table's timeline."""
     moment = parse_time(time)
     moment = moment.replace(tzinfo=timezone.utc) if table.config.timeline_utc else moment.astimezone()
     return int(moment.timestamp() * 1000)

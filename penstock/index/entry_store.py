@@ -44,7 +44,7 @@ class Entries(Protocol):
         """Raise OptionError if the store does not exist or cannot hold entries."""
 
     def is_empty(self) -> bool:
-        """Whether the store has no entry at all."""
+        """Whether the store has no entry for any key."""
 
     def get(self, keys: Sequence[str], until_ms: int | None = None) -> list[Entry | None]:
         """Return the entry of each key; None for a key without entry.
@@ -61,7 +61,7 @@ class Entries(Protocol):
         """Delete the entry of each key. A key without entry is ignored."""
 
     def made_by(self, commit: str) -> Iterator[list[tuple[str, Entry]]]:
-        """Yield all entries that a commit has put, in batches of (key, entry)."""
+        """Yield all entries that a commit put in the store, in batches of (key, entry)."""
 
 
 class EntryStore(Protocol):
@@ -79,13 +79,13 @@ class EntryStore(Protocol):
         """Open a connection for one thread. Raise StorageError if the store does not answer."""
 
     def share_rate(self, tasks: int) -> EntryStore:
-        """Return the store with its limit of requests per second divided among `tasks` concurrent tasks."""
+        """Return a copy of the store with its limit of requests per second divided among `tasks` concurrent tasks."""
 
 
 def valid_entry(timeline: Timeline, entry: Entry | None) -> Entry | None:
-    """Return the entry if its commit is on the timeline, otherwise the entry that it replaced if that one's commit is.
+    """Return `entry` if its commit is on the timeline, otherwise the entry that `entry` replaced if the commit of that one is.
 
-    None if neither is valid, or if `entry` is None.
+    Return None if neither is valid, or if `entry` is None.
     """
     while entry is not None and not timeline.is_visible(entry.commit):
         entry = entry.before
@@ -146,7 +146,11 @@ def put_entries(task: EntryTask) -> int:
 
 
 def _with_old_entries(entry: Entry, keys: Sequence[str], entries: Entries, timeline: Timeline | None) -> list[Entry]:
-    """Return a new entry for each key: `entry`, which also holds the valid stored entry of the key if `timeline` is given."""
+    """Return one new entry per key: a copy of `entry` that holds the key's valid stored entry in `before`.
+
+    Args:
+        timeline: decides which stored entries are valid; None: `before` is None for every key.
+    """
     if timeline is None:
         return [entry] * len(keys)
     new_entries = []

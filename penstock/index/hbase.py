@@ -109,7 +109,7 @@ class HBaseStore:
                 connection.close()
 
     def share_rate(self, tasks: int) -> HBaseStore:
-        """Return the store with a put batch for `tasks` concurrent tasks, computed from the number of region servers.
+        """Return a copy of the store whose put batch suits `tasks` concurrent tasks, by the number of region servers.
 
         The store is returned unchanged if the put batch is set by an option.
         """
@@ -231,7 +231,7 @@ class HBaseEntries:
                     sent.delete(key.encode(), columns=[FAMILY.encode()])
 
     def made_by(self, commit: str) -> Iterator[list[tuple[str, Entry]]]:
-        """Yield all entries that a commit has put, in batches of (key, entry). HBase scans the whole table to find them."""
+        """Yield all entries that a commit put, in batches of (key, entry). HBase scans the whole table to find these entries."""
         row_filter = f"SingleColumnValueFilter('{FAMILY}', 'commit_ts', =, 'binary:{commit}', true, true)"
         with _typed_errors(self._store):
             batch = []
@@ -275,7 +275,7 @@ def entry_cells(entry: Entry) -> dict[bytes, bytes]:
 
 
 class _Rate:
-    """A limit of rows per second. The rows of the first second may pass at once."""
+    """A limit of rows per second. The rows of the first second may be sent at once."""
 
     def __init__(self, rows_per_second: float) -> None:
         self._rows_per_second = rows_per_second
@@ -300,7 +300,7 @@ def _batches(values: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
 
 @contextmanager
 def _typed_errors(store: HBaseStore) -> Iterator[None]:
-    """Raise errors of the network, of Thrift and of HBase in the block as Penstock's errors."""
+    """Convert errors of the network, of Thrift and of HBase inside the `with` block to Penstock's errors."""
     try:
         yield
     except PenstockError:

@@ -36,26 +36,29 @@ class InMemoryIndex(Index):
         return cls()
 
     def check_slices(self, table: TableState, slices: Mapping[str, Sequence[FileSlice]]) -> None:
-        """Raise OptionError if this process did not write one of the file slices.
+        """Raise OptionError if one of the file slices is of a file group that this process did not write.
 
-        That slice may hold keys unknown to the index.
+        The slice may hold keys that the index does not know.
+
+        Args:
+            slices: the file slices that may hold incoming keys, by partition path.
         """
         super().check_slices(table, slices)
         check_remembered(table.base_path, slices)
 
     def after_publish(self, files: WrittenFiles) -> None:
-        """Record the file groups of the commit as written by this process."""
+        """Record the file groups of the commit as written by this process, in a variable of this module."""
         remember(files.table.base_path, ((stat.partition_path or "", stat.file_id) for stat in files.stats))
 
 
 def remember(base_path: str, groups: Iterable[tuple[str, str]]) -> None:
-    """Record file groups, (partition path, file id) pairs, as written by this process."""
+    """Record file groups, given as (partition path, file id), as written by this process."""
     with _LOCK:
         _WRITTEN.setdefault(base_path, set()).update(groups)
 
 
 def forget(base_path: str) -> None:
-    """Drop the record of the file groups of a table, as if the process had just started."""
+    """Forget which file groups of a table this process wrote, as if the process had just started."""
     with _LOCK:
         _WRITTEN.pop(base_path, None)
 

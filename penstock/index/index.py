@@ -34,7 +34,7 @@ from penstock.workers.runner import Runner
 
 @dataclass(frozen=True)
 class WrittenFiles:
-    """The data files of a write or a clustering, before and after its commit is published."""
+    """The data files of one write or clustering, for `Index.before_publish` and `Index.after_publish`."""
 
     #: The table, with the timeline that the write or clustering started from.
     table: TableState
@@ -77,7 +77,7 @@ class Index:
 
     @property
     def pruning(self) -> Pruning:
-        """The parts of base file footers that are used to skip files."""
+        """The parts of base file footers (bloom filter, key range) by which the index skips files. By default none."""
         return Pruning()
 
     @property
@@ -95,7 +95,7 @@ class Index:
 
     @property
     def table_properties(self) -> dict[str, str]:
-        """The index options to store in the properties of a new table, because later writes must not change them."""
+        """The index options that are stored in hoodie.properties of a new table, because later writes must not change them."""
         return {}
 
     @classmethod
@@ -104,9 +104,9 @@ class Index:
         raise NotImplementedError
 
     def load(self, table: TableState) -> Index:
-        """Return the index with its state read from the table, for example hash rings.
+        """Return a copy of the index with its state read from the table, for example hash rings.
 
-        Most indexes have no state in the table.
+        The default returns the index itself: most indexes have no state in the table.
         """
         return self
 
@@ -120,7 +120,10 @@ class Index:
         """Raise Unsupported if the index does not support an operation that replaces file groups, such as insert_overwrite."""
 
     def with_key_changes(self, settings: FileSettings) -> FileSettings:
-        """Return the settings of new data files. An index with entries lets tasks list the keys that they add and remove."""
+        """Return the settings for the data files of a write, changed as the index needs. The default returns them unchanged.
+
+        An index with entries sets the folder in which tasks list the keys that they add and remove.
+        """
         return settings
 
     # While a write is planned
@@ -135,7 +138,7 @@ class Index:
             check_keys_are_in_base_files(table, slices, self.setting)
 
     def check_unchanged(self, now: Index, partitions: Collection[str]) -> None:
-        """Raise WriteConflict if the state of the index in the table (hash rings) changed while rows were staged.
+        """Raise WriteConflict if the state of the index in the table (hash rings) changed since this index was loaded.
 
         Args:
             now: the index, loaded again after the write took its instant.
@@ -154,14 +157,14 @@ class Index:
     # Around a commit
 
     def before_publish(self, files: WrittenFiles) -> int:
-        """Store the locations of the rows in new files; return the number of rows. Called for writes and clusterings.
+        """Store the locations of the rows in new files of a write or clustering; return the number of rows.
 
-        An error stops the commit. Lookups must ignore what was stored until the commit is on the timeline.
+        An error stops the commit. Lookups must ignore the new locations until the commit is on the timeline.
         """
         return 0
 
     def after_publish(self, files: WrittenFiles) -> None:
-        """Update the index after a commit was published. Called for writes and clusterings. Must not raise an error."""
+        """Update the index after a commit was published: of a write or of a clustering. Must not raise an error."""
 
     def after_rollback(
         self, table: TableState, instant: str, groups: Collection[tuple[str, str]], *, was_published: bool

@@ -19,12 +19,12 @@ RecordKeys: TypeAlias = "pa.Array[Any]"
 
 
 def is_compound(keys: RecordKeys) -> bool:
-    """Whether any of the record keys has a colon. Then Hudi parses the keys into `column:value` parts."""
+    """Whether any of the record keys has a colon. If so, Hudi parses the keys as `column:value,column:value`."""
     return bool(pc.any(pc.match_substring(keys, ":")).as_py())
 
 
 def values_of_keys(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, Int64s]:
-    """Return the values of the columns `fields` in all keys as one flat array, and the offsets at which each key begins in it.
+    """Return the values of the columns `fields` in all keys as one flat array, and the offset of each key's first value in it.
 
     The last offset is the number of values. A key without a colon has one value: the key itself.
     """
@@ -46,7 +46,7 @@ def values_of_keys(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, I
 def _parse_keys(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, Int64s]:
     """Return the values of the columns `fields` in keys with colons, as one flat array, and the number of values of each key.
 
-    A part of a key without a colon names no column. Hudi hashes these parts always, so they are kept.
+    A key is split at its commas. A piece without a colon names no column; Hudi always hashes these pieces, so they are kept.
     """
     lists = pc.split_pattern(keys, ",")
     parts = lists.flatten()
@@ -64,13 +64,13 @@ def _parse_keys(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, Int6
 
 
 def _is_trailing(is_empty: Any, key_numbers: Any) -> Any:
-    """Return a mask over the parts of record keys, true for empty parts after the last non-empty part of a key.
+    """Return a mask over the pieces of record keys split at commas, true for empty pieces after a key's last non-empty piece.
 
-    Java's `split` drops these parts.
+    Java's `split` drops these pieces.
 
     Args:
-        is_empty: a mask over the parts, true where the part is empty.
-        key_numbers: for each part the number of the key that it belongs to.
+        is_empty: a mask over the pieces, true where the piece is empty.
+        key_numbers: for each piece the number of the key that it belongs to.
     """
     filled = np.flatnonzero(~is_empty)
     keys = int(key_numbers[-1]) + 1 if len(key_numbers) else 0

@@ -53,7 +53,7 @@ class Pruning:
 
 @dataclass(frozen=True)
 class KeyMatches:
-    """The rows of one base file that have a wanted key. `old` and `key` have one element per row."""
+    """The rows of one base file whose key is wanted. `old` and `key` have one element per row found."""
 
     #: The numbers of the rows in the file.
     old: Positions
@@ -66,7 +66,7 @@ class KeyMatches:
 
 
 class WantedKeys:
-    """The record keys to find in base files. They are sorted only when the key range of a file is first compared."""
+    """The record keys to find in base files. They are sorted when `between` first needs the order, not before."""
 
     def __init__(self, keys: pa.Array) -> None:
         self.keys = keys
@@ -74,10 +74,10 @@ class WantedKeys:
         self._sorted: pa.Array | None = None
 
     def between(self, low: str, high: str) -> Positions | None:
-        """Return the positions of the keys that may be in a file with the key range `low` to `high`; None stands for all keys.
+        """Return the positions of the keys that may be in a file with the key range `low` to `high`; None means all keys.
 
-        All keys are returned if Java's string order, in which the range was computed, may differ from Arrow's order, or if a
-        sample shows that too few keys are outside the range to be worth sorting.
+        None is returned if Java's string order, in which the range was computed, may differ from Arrow's order, or if a sample
+        shows that too few keys are outside the range to be worth sorting.
         """
         if len(self.keys) == 0:
             return np.empty(0, np.int64)
@@ -96,9 +96,7 @@ class WantedKeys:
         return self._order[start:end]
 
     def _mostly_between(self, low: str, high: str) -> bool:
-        """Whether at least half of a sample of the keys is from `low` to `high`.
-
-        Then sorting all keys to find the others does not pay.
+        """Whether at least half of a sample of the keys is from `low` to `high`. If so, sorting all keys does not pay.
 
         False if there are so few keys that sorting them is cheap.
         """
@@ -123,9 +121,9 @@ class _Texts:
 
 
 def look_up(storage: Storage, bases: Sequence[BaseFile], keys: WantedKeys, pruning: Pruning) -> list[KeyMatches]:
-    """Find the wanted keys in base files; return the matches of each file, in the order of the files.
+    """Find the wanted keys in base files; return one `KeyMatches` per file, in the order of `bases`.
 
-    Files whose footers rule out no key are matched together, because building a hash of all wanted keys costs more than reading
+    Files whose footers rule out no key are searched together, because building a hash of all wanted keys costs more than reading
     the keys of one file.
 
     Args:
@@ -164,7 +162,7 @@ def _read_keys(file: pq.ParquetFile, base: BaseFile) -> pa.ChunkedArray:
 
 
 def _look_up_together(key_columns: Mapping[int, pa.ChunkedArray], keys: WantedKeys) -> dict[int, KeyMatches]:
-    """Find all wanted keys in the key columns of several base files, with one hash; return the matches by file number.
+    """Find all wanted keys in the key columns of several base files, with one hash table; return the matches by file number.
 
     Args:
         key_columns: the key column of each file, by file number.
@@ -210,7 +208,7 @@ def read_key_range(storage: Storage, base: BaseFile) -> tuple[str, str] | None:
 
 
 def _candidates(file: pq.ParquetFile, keys: WantedKeys, pruning: Pruning) -> Positions | None:
-    """Return the positions of the wanted keys that the footer of a base file does not rule out; None if it rules out no key."""
+    """Return the positions of the wanted keys that a base file may hold by its footer; None if the footer rules out no key."""
     if not (pruning.ranges or pruning.blooms):
         return None
     footer = read_footer(file)

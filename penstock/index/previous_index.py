@@ -31,12 +31,10 @@ INDEX_FIGURES = "penstock.index"
 
 
 def check_same_buckets(table: TableState, buckets: Buckets | None, setting: str) -> None:
-    """Raise OptionError if the table was written with another kind of buckets than the index has.
-
-    The kinds are fixed buckets, hash rings and no buckets.
+    """Raise OptionError if the table was written with another kind of buckets: fixed buckets, hash rings or no buckets.
 
     Args:
-        buckets: the buckets of the index; None if it has none.
+        buckets: the buckets of the index that is about to write; None if it has none.
         setting: the options that choose the index, for the message.
     """
     file_ids = _newest_file_ids(table)
@@ -58,11 +56,11 @@ def check_same_buckets(table: TableState, buckets: Buckets | None, setting: str)
 
 
 def find_bucket_engine(table: TableState, file_ids: Sequence[str]) -> str | None:
-    """Return the value of `hoodie.index.bucket.engine` that a table was written with; None if it has no buckets.
+    """Return the value of `hoodie.index.bucket.engine` with which the table was written; None if the table has no buckets.
 
     Args:
-        file_ids: file ids of the table. The properties of a table that Hudi wrote do not always say that it has buckets; the
-            form of its file ids does.
+        file_ids: file ids of the table. The properties of a table that Hudi wrote do not always say that it has buckets; the form
+            of its file ids does.
     """
     if has_rings(table):
         return HashRings.engine
@@ -72,7 +70,7 @@ def find_bucket_engine(table: TableState, file_ids: Sequence[str]) -> str | None
 
 
 def _newest_file_ids(table: TableState) -> list[str]:
-    """Return the file ids in the newest commit that wrote any file; empty if there is none."""
+    """Return the file ids in the newest commit that wrote any file; empty if the table has no such commit."""
     for instant in reversed(table.timeline.writes):
         stats = read_metadata(table.storage, table.base_path, instant).stats
         file_ids = [stat.file_id for stat in stats if stat.file_id]
@@ -84,7 +82,7 @@ def _newest_file_ids(table: TableState) -> list[str]:
 def find_rows_of_other_index(table: TableState, index: str) -> tuple[str, str] | None:
     """Return (instant time, index name) of the newest write that added rows with another index than `index`.
 
-    Return None if there is none, or if a later write used `index`. Writes that do not name their index, as those of Hudi, are
+    Return None if no write did, or if a later write used `index`. Writes that do not name their index, as those of Hudi, are
     ignored.
 
     Args:

@@ -1,6 +1,6 @@
 """CustomKeyGenerator: each partition path field has a type, for example `country:SIMPLE,ts:TIMESTAMP`.
 
-Folders are in that order.
+The folders of a path are in the order of the fields.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.options.key_generators import CUSTOM
 
 @dataclass(frozen=True)
 class CustomKeyGenerator:
-    """A key generator whose partition path fields have a type each: SIMPLE (the value) or TIMESTAMP (a printed time)."""
+    """A key generator in which each partition path field has a type: SIMPLE (the value) or TIMESTAMP (a printed time)."""
 
     settings: KeySettings
     java_class: ClassVar[str] = CUSTOM

@@ -24,7 +24,7 @@ _MOST_LISTED = 20
 class Field:
     """A column of the input, or a field inside structs, that an option names.
 
-    `name` is the option's text, `path` the names in it.
+    `name` is the text in the option (`a.b`), `path` the names in that text (`a`, `b`).
     """
 
     name: str

@@ -46,7 +46,7 @@ def make_key_generator(settings: KeySettings) -> KeyGenerator:
 def infer_generator_class(settings: KeySettings) -> str:
     """Return the Java class name of the key generator for the settings.
 
-    The class if set, otherwise the class of the type if set, otherwise one that fits the number of fields.
+    This is the class if set, otherwise the class of the type if set, otherwise a class that fits the number of fields.
 
     Raises:
         Unsupported: the class is not one of Hudi's own.
@@ -79,7 +79,7 @@ def find_generator_class(name: str, *, option: str = GENERATOR_CLASS_OPTION) -> 
 def _find_class_of_type(name: str) -> str:
     """Return the Java class name for a value of `hoodie.datasource.write.keygenerator.type`.
 
-    Raise OptionError if it is unknown.
+    Raise OptionError if the value is unknown.
     """
     type_name = name.strip().upper().removesuffix("_AVRO")
     if type_name not in _BY_TYPE:

@@ -94,7 +94,7 @@ class TextReader:
         return bind(wall, lambda bound: print_moment(Moment(bound, bound, F.lit("")), tokens, escape=escape))
 
     def _moment(self, text: Column, shown_in: Zone | None) -> Moment:
-        """Return the moment of a date string, in the zone `shown_in`, or in the zone of the date string if that is None."""
+        """Return the moment of a date string, shown in the zone `shown_in`. None: shown in the zone of the date string."""
         utc = self._read(text, lambda parts, wall: _place(parts, wall, self.zone).utc)
         if shown_in is not None:
             return moment_in(shown_in, utc)
@@ -102,13 +102,13 @@ class TextReader:
         return Moment(utc, self._wall(text, None), zone)
 
     def _wall(self, text: Column, shown_in: Zone | None) -> Column:
-        """Return the wall clock time of a date string in the zone `shown_in`; None: the time that the date string itself says."""
+        """Return the wall clock time of a date string in the zone `shown_in`. None: the time that the date string itself says."""
         return self._read(text, lambda parts, wall: wall) if shown_in is None else self._moment(text, shown_in).wall
 
     def _read(self, text: Column, result: Result) -> Column:
-        """Return an expression that parses a date string and computes `result(parts, wall clock time)` of it.
+        """Return an expression that parses a date string and computes `result(parts, wall clock time)` from it.
 
-        It raises the message `failure` for a date string that cannot be parsed.
+        The expression raises the message `failure` for a date string that cannot be parsed.
         """
         cases = []
         for reading in self.readings:
@@ -116,9 +116,9 @@ class TextReader:
         return _take_first(cases, fail(self.failure, text))
 
     def _make_cases(self, reading: Reading, text: Column, result: Result) -> list[tuple[Column, Column]]:
-        """Return (condition, value) pairs of expressions: whether a date string fits the pattern, and the `result` if it does.
+        """Return (condition, value) pairs of expressions: whether a date string fits the pattern, and its `result` if it does.
 
-        The first pair cuts the date string by position, if the pattern has a fixed width. The last one uses the regular
+        If the pattern has a fixed width, the first condition cuts the date string by position. The last one uses the regular
         expression.
         """
         cases = [(text.rlike(reading.regex), self._by_groups(reading, text, result))]
@@ -129,7 +129,7 @@ class TextReader:
         return cases
 
     def _by_groups(self, reading: Reading, text: Column, result: Result) -> Column:
-        """Return an expression that splits a date string by the pattern's regular expression and computes `result` of it."""
+        """Return an expression that splits a date string by the pattern's regular expression and computes `result` from it."""
         # One match returns all groups: they are joined by a separator and split again.
         joined_groups = "".join(f"${index + 1}{_GROUP_END}" for index in range(len(reading.groups)))
         groups = F.split(F.regexp_replace(text, reading.regex, joined_groups), _GROUP_END)
@@ -209,7 +209,7 @@ def _take_first(cases: Sequence[tuple[Column, Column]], otherwise: Column) -> Co
 
 
 def _number(parts: Parts, letters: str, default: int) -> Column:
-    """Return the number in the part for these letters; `default` if the pattern has no such letter."""
+    """Return an expression for the number that a date string has at these letters; `default` if the pattern has none of them."""
     return F.lit(default) if parts.token(letters) is None else parts.text(letters).cast("int")
 
 
@@ -341,7 +341,7 @@ def _hour(parts: Parts) -> tuple[Column, Column]:
 def _place(parts: Parts, wall: Column, zone: Zone | None) -> Moment:
     """Return the moment of a wall clock time: in the zone that the date string names, if any, otherwise in `zone`.
 
-    `zone` None is the session's zone.
+    If `zone` is None too, the session's zone is used.
     """
     token = parts.token("Z")
     if token is None:
@@ -354,11 +354,11 @@ def _place(parts: Parts, wall: Column, zone: Zone | None) -> Moment:
 
 
 def _offset_ms(text: Column, digits: Column) -> Column:
-    """Return the offset from UTC in milliseconds.
+    """Return an expression for an offset from UTC, in milliseconds.
 
     Args:
         text: the offset as in the date string, such as `+05:30` or `Z`.
-        digits: its six digits, hhmmss.
+        digits: the six digits of the offset, hhmmss.
     """
     hours, minutes, seconds = (F.substring(digits, start, 2).cast("long") for start in (1, 3, 5))
     offset = (hours * 60 + minutes) * MINUTE_MS + seconds * SECOND_MS
@@ -366,11 +366,11 @@ def _offset_ms(text: Column, digits: Column) -> Column:
 
 
 def _offset_name(text: Column, digits: Column) -> Column:
-    """Return the name of the zone with an offset: `UTC`, or for example `+05:30`.
+    """Return an expression for the name of a zone with a fixed offset: `UTC`, or for example `+05:30`.
 
     Args:
         text: the offset as in the date string, such as `+0530` or `Z`.
-        digits: its six digits, hhmmss.
+        digits: the six digits of the offset, hhmmss.
     """
     name = F.concat(F.substring(text, 1, 1), F.substring(digits, 1, 2), F.lit(":"), F.substring(digits, 3, 2))
     return F.when(digits == "000000", "UTC").otherwise(name)

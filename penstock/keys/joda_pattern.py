@@ -89,7 +89,7 @@ class Reading:
     starts: tuple[int, ...] = ()
 
     def position(self, letters: str) -> int | None:
-        """Return the index of the last group whose letter is one of `letters`; None if there is none."""
+        """Return the index of the last regex group whose letter is one of `letters`; None if there is none."""
         matching = [index for index, token in enumerate(self.groups) if token.letter in letters]
         return matching[-1] if matching else None
 
@@ -146,10 +146,10 @@ def _parse_tokens(pattern: str, letters: frozenset[str], *, option: str) -> tupl
 
 
 def _add_fixed_width(reading: Reading, tokens: tuple[Token, ...]) -> Reading:
-    """Return the reading with `fixed_regex` and `starts` set, if every part of the pattern has a fixed width.
+    """Return a copy of the reading with `fixed_regex` and `starts` set, if every part of the pattern has a fixed width.
 
-    These patterns have only padded numbers and literal text, and perhaps an offset at the end. For others the reading is
-    returned unchanged.
+    These patterns have only padded numbers and literal text, and perhaps an offset at the end. For any other pattern the reading
+    is returned unchanged.
     """
     regexes = []
     starts = []
@@ -176,7 +176,7 @@ def _quote_regex(text: str) -> str:
 
 
 def _split_pattern(pattern: str) -> Iterator[Token]:
-    """Yield the tokens of a pattern: runs of one letter, and literal texts."""
+    """Yield the tokens of a pattern: each repeated letter such as `yyyy`, and each literal text."""
     for match in re.finditer(r"(([A-Za-z])\2*)|((?:[^A-Za-z']|'(?:[^']|'')*(?:'|\Z))+)", pattern):
         if match.group(1):
             yield Token(letter=match.group(2), width=len(match.group(1)))
@@ -215,7 +215,8 @@ def _make_regex(token: Token, *, before_number: bool) -> str:
 def _make_year_regex(token: Token, *, before_number: bool) -> str:
     """Return the regular expression that reads a year.
 
-    Before another number it takes only as many digits as the token is wide.
+    Args:
+        before_number: whether a number follows without a separator. The year then has as many digits as the token is wide.
     """
     if token.is_two_digit_year:
         return r"(\d{2})" if before_number else rf"([+-]?\d{{1,{_YEAR_DIGITS_MAX}}}+)"

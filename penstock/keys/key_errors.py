@@ -24,7 +24,9 @@ def missing_key(field: str, value: str | None) -> RecordKeyError:
 def missing_key_message(field: str, value: str) -> str:
     """Return the message about a row whose only key field is null or empty.
 
-    `value` is its text, or a placeholder such as `{}`.
+    Args:
+        field: the name of the key field.
+        value: the text of the field's value, or a placeholder such as `{}`.
     """
     return f'recordKey value: "{value}" for field: "{field}" cannot be null or empty. {_KEY_FIX}'
 

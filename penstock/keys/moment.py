@@ -65,7 +65,12 @@ def utc_at(zone: Column, wall: Column) -> Column:
 
 
 def _shift(shift: Callable[[Column, Column], Column], millis: Column, zone: Column) -> Column:
-    """Return the milliseconds moved by the offset of a zone, with one of Spark's two functions for that."""
+    """Return `millis` moved by the offset of a zone.
+
+    Args:
+        shift: Spark's `from_utc_timestamp` or `to_utc_timestamp`.
+        zone: a column with the name of the zone.
+    """
     # Both functions move the number itself by the zone's offset, so the session's zone plays no part.
     return F.unix_millis(shift(F.timestamp_millis(millis), zone))
 
@@ -166,7 +171,7 @@ def _print_time(in_day: Column, token: Token) -> Column:
 
 
 def _print_zone(moment: Moment, token: Token) -> Column:
-    """Return an expression for the offset of a moment's zone: `+0530` or `+05:30`. From width 3 on, for the zone's name."""
+    """Return an expression for a moment's zone: as `+0530` for width 1, `+05:30` for width 2, otherwise the zone's name."""
     if token.width >= 3:
         return moment.zone
     offset = moment.wall - moment.utc

@@ -61,11 +61,11 @@ def check_partition_path(path: str) -> None:
 
 
 def partition_values(path: str, fields: Sequence[str], *, hive_style: bool, url_encoded: bool) -> dict[str, str | None] | None:
-    """Return the partition values in a path, field → text. The default partition has the value None.
+    """Return the partition values in a path, field → text; None as the text for the default partition.
 
     If the table has one partition field, the whole path is its value, because values may hold slashes that were not encoded.
     Otherwise the number of folders must be the number of fields. With `hive_style` each folder must start with `<field>=`. The
-    result is None for a path that does not fit: its values are known only from the rows.
+    result is None for a path that does not fit: the values are known only from the rows.
     """
     fragments = path.split(SEPARATOR) if path else []
     if len(fields) == 1 and fragments:

@@ -20,11 +20,11 @@ _ESCAPED_REGEX = r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]"
 def make_key_columns(
     schema: StructType, names: Sequence[str], settings: KeySettings, key: tuple[Column | None, str | None]
 ) -> KeyColumns:
-    """Return the key columns for a record key and for a partition path with one folder per field, named by the field's value.
+    """Return the key columns for a given record key and a partition path with one folder per field.
 
     Args:
-        names: the partition path fields.
-        key: the expression of the record key, and the name of its plain column or None.
+        names: the partition path fields. The value of a field names its folder.
+        key: the expression of the record key, and the name of the string column that already holds the key, or None.
     """
     record_key, plain_record_key = key
     return KeyColumns(
@@ -38,7 +38,7 @@ def make_key_columns(
 
 
 def path_of_fields(schema: StructType, names: Sequence[str], settings: KeySettings) -> Column:
-    """Return the expression of a partition path with one folder per field, named by its value.
+    """Return the expression of a partition path with one folder per field, named by the field's value.
 
     Without fields the path is empty.
     """
@@ -57,8 +57,8 @@ def join_folders(folders: Sequence[Column]) -> Column:
 def make_folder(name: str, value: Column, settings: KeySettings) -> Column:
     """Return the expression for one folder of a partition path.
 
-    Null and empty values become the default partition, other values are escaped if `url_encode` is set; `name=` is put in front
-    in hive style.
+    Null and empty values become the default partition. Other values are escaped if `url_encode` is set. In hive style `name=` is
+    put in front.
 
     Args:
         name: the partition path field.

@@ -17,10 +17,10 @@ from penstock.keys.value_text import fail, text_of
 def key_of_all_fields(
     schema: StructType, settings: KeySettings, *, label_single: bool = False
 ) -> tuple[Column | None, str | None]:
-    """Return the expression of the record key made of all key fields, and the name of its plain column.
+    """Return the expression of the record key made of all key fields, and the key's plain column.
 
-    The plain column is a string column that already holds the key; None if there is none. Both are None if the settings name no
-    key field: then the writer generates keys.
+    The plain column is the name of a string column that already holds the key; None if there is none. Both are None if the
+    settings name no key field: then the writer generates keys.
 
     Args:
         label_single: write `field:value` even if there is only one key field.

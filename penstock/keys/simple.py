@@ -31,10 +31,10 @@ class SimpleKeyGenerator:
 
 
 def key_of_single_field(schema: StructType, settings: KeySettings) -> tuple[Column | None, str | None]:
-    """Return the expression of the record key for a generator that allows one key field, and the name of its plain column.
+    """Return the expression of the record key for a generator that allows one key field, and the key's plain column.
 
-    The plain column is a string column that already holds the key; None if there is none. Both are None if the settings name no
-    key field: then the writer generates keys.
+    The plain column is the name of a string column that already holds the key; None if there is none. Both are None if the
+    settings name no key field: then the writer generates keys.
 
     Raises:
         OptionError: the settings name several key fields.

@@ -27,7 +27,7 @@ _SECONDS_TEXT = 19
 
 @dataclass(frozen=True)
 class SqlKeyGenerator:
-    """A key generator around the table's own one, the origin. It only changes how timestamps are printed in partition paths."""
+    """A key generator that wraps another one, the origin. It only changes how timestamps are printed in partition paths."""
 
     settings: KeySettings
 
@@ -36,7 +36,7 @@ class SqlKeyGenerator:
 
     @cached_property
     def origin(self) -> KeyGenerator:
-        """The wrapped generator: the one of `hoodie.sql.origin.keygen.class` if set, otherwise the complex one, as in Hudi."""
+        """The wrapped generator: that of `hoodie.sql.origin.keygen.class` if set, otherwise the complex one, as in Hudi."""
         java_class = COMPLEX
         if self.settings.sql_origin_class:
             java_class = find_generator_class(self.settings.sql_origin_class, option=SQL_ORIGIN_OPTION)
@@ -46,7 +46,7 @@ class SqlKeyGenerator:
 
     @property
     def java_class(self) -> str:
-        """The Java class name of the origin: `hoodie.properties` never stores that of the wrapper."""
+        """The Java class name of the wrapped generator, because `hoodie.properties` never stores the name of this class."""
         return self.origin.java_class
 
     def make_columns(self, schema: StructType) -> KeyColumns:

@@ -77,7 +77,7 @@ class InputType(str, Enum):
 
 @dataclass(frozen=True)
 class TimeFormat:
-    """The parsed and checked `hoodie.keygen.timebased.*` options: how a partition value is read and how its time is printed."""
+    """The parsed and checked `hoodie.keygen.timebased.*` options: how to read a partition value and how to print its time."""
 
     input_type: InputType
     #: The unit of numbers; None if text is read.
@@ -93,7 +93,7 @@ class TimeFormat:
 
 @dataclass(frozen=True)
 class TimestampBasedKeyGenerator:
-    """A key generator for one record key field and one partition path field, whose time is printed by a date pattern."""
+    """A key generator for one record key field and one partition path field. The latter is a time, printed by a date pattern."""
 
     settings: KeySettings
     java_class: ClassVar[str] = TIMESTAMP

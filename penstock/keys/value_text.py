@@ -70,7 +70,7 @@ def text_of(field: Field, settings: KeySettings, *, option: str) -> Column:
 def timestamp_text(column: Column) -> Column:
     """Return an expression that prints a timestamp as `2016-12-29 09:54:00.0`.
 
-    The fraction has at least one digit, and no more zeros.
+    The fraction of the second has at least one digit, and no further trailing zeros.
     """
     text = column.cast("string")
     return F.when(F.instr(text, ".") > 0, text).otherwise(F.concat(text, F.lit(".0")))

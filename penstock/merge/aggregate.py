@@ -32,10 +32,10 @@ class Aggregate(JoiningMerger):
 
     @classmethod
     def from_settings(cls, settings: PayloadSettings) -> Merger:
-        """Return the merger for the option `penstock.payload.aggregate`.
+        """Return the merger for the option `penstock.payload.aggregate`, a list such as `amount:sum,tags:collect`.
 
         Raises:
-            OptionError: the option is missing, or is not a list of pairs.
+            OptionError: the option is missing, or an item is not `column:aggregate`.
         """
         columns = []
         for part in settings.own.get("aggregate", "").split(","):
@@ -69,13 +69,13 @@ class Aggregate(JoiningMerger):
 
 
 def _aggregate(name: str | None, field: pa.Field, earlier: pa.ChunkedArray, later: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
-    """Return the aggregate of two columns, row by row.
+    """Return one column with the aggregate of `earlier` and `later`, computed row by row.
 
     Args:
-        name: the aggregate, such as `sum`; None: the column has no aggregate, and the later values are returned.
-        field: the column.
-        earlier: the values of the older row of each pair.
-        later: the values of the newer row of each pair.
+        name: the aggregate, such as `sum`; None: the column has no aggregate, and `later` is returned.
+        field: the column, for its type.
+        earlier: the column's values in the older rows. Row i of `earlier` and row i of `later` have the same key.
+        later: the column's values in the newer rows.
     """
     try:
         if name == "sum":
@@ -94,7 +94,7 @@ def _aggregate(name: str | None, field: pa.Field, earlier: pa.ChunkedArray, late
 
 
 def _sum(earlier: pa.ChunkedArray, later: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the sum of the two values of each row, in the type of the column; null where either value is null."""
+    """Return `earlier` plus `later`, row by row, in the type of the column; null where either value is null."""
     kind = earlier.type
     if pa.types.is_decimal128(kind):
         # Arrow's sum of two decimals has one digit more, which 128 bits may not hold.
@@ -105,9 +105,9 @@ def _sum(earlier: pa.ChunkedArray, later: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _extreme(name: str, earlier: pa.ChunkedArray, later: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
-    """Return the greater (`max`) or the lesser (`min`) of the two values of each row.
+    """Return for each row the greater (`max`) or the lesser (`min`) of the values in `earlier` and `later`.
 
-    A null is skipped. Works for any ordered type.
+    If one of the two values is null, the other one is returned. Works for any ordered type.
 
     Args:
         name: `max` or `min`.

@@ -30,7 +30,7 @@ UNAVAILABLE = "__debezium_unavailable_value"
 
 @dataclass(frozen=True)
 class AwsDms(Merger):
-    """AWSDmsAvroPayload: the incoming row always wins; `Op` says which rows are deletes."""
+    """AWSDmsAvroPayload: the incoming row always wins. A row with `D` in the column `Op` deletes its key."""
 
     reads = (DMS_OPERATION,)
 
@@ -111,10 +111,10 @@ class DebeziumPostgres(Merger):
 
 
 def _has_operation(rows: pa.Table, column: str, letter: str, payload: str) -> Flags:
-    """Return a mask over the rows, true where the operation column holds `letter` in upper or lower case.
+    """Return a mask over the rows, true where the column named `column` holds `letter` in upper or lower case.
 
     Args:
-        column: the name of the operation column.
+        column: the name of the operation column of the change stream, such as `Op`.
         payload: the name of the Hudi payload, for the error message.
 
     Raises:
@@ -129,7 +129,7 @@ def _has_operation(rows: pa.Table, column: str, letter: str, payload: str) -> Fl
 
 
 def _check_positions(rows: pa.Table, column: str, payload: str) -> pa.ChunkedArray:
-    """Return the column that holds each incoming row's position in the database's log.
+    """Return the column named `column`, which holds each incoming row's position in the database's log.
 
     Args:
         payload: the name of the Hudi payload, for the error message.
@@ -163,7 +163,7 @@ def _parse_binlog_positions(positions: pa.ChunkedArray) -> tuple[npt.NDArray[np.
 
 
 def _parse_numbers(parts: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
-    """Return a field of a struct column of digit strings as integers; 0 for a null."""
+    """Return the field `name` of a struct column as integers; 0 for a null. The field holds strings of digits."""
     numbers = pc.cast(pc.struct_field(parts, name), pa.int64())
     return np.asarray(pc.fill_null(numbers, 0), dtype=np.int64)
 

@@ -111,7 +111,9 @@ class MaskedUpdate(OrderedMerger):
         return Folded(self._take_last_supplied(left, supplied, is_whole))
 
     def _take_last_supplied(self, runs: Runs, supplied: Flags, is_whole: Flags) -> pa.Table:
-        """Return one row per run: in each column the last supplied value, in the mask column all columns that any row supplied.
+        """Return one row per run (the rows of one key): in each column the last value that a row of the run supplied.
+
+        The mask column of the row names all columns that any row of the run supplied.
 
         Args:
             supplied: true where a row (first axis) supplies a column (second axis).

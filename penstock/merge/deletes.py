@@ -34,7 +34,7 @@ class DeleteMarker:
 
 
 def delete_flags(rows: pa.Table) -> Flags:
-    """Return a mask over the rows, true where `_hoodie_is_deleted` is true; all false if the rows do not have the column."""
+    """Return a mask over the rows, true where the column `_hoodie_is_deleted` is true; all false if the rows lack that column."""
     if DELETE_FLAG not in rows.column_names:
         return np.zeros(rows.num_rows, np.bool_)
     return np.asarray(pc.fill_null(rows[DELETE_FLAG], False), dtype=np.bool_)

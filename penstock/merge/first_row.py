@@ -24,7 +24,10 @@ class FirstRow(OrderedMerger):
 
     @classmethod
     def from_settings(cls, settings: PayloadSettings) -> Merger:
-        """Return the merger for the table's ordering column, which orders the rows of a batch and dates deletes."""
+        """Return the merger for the table's ordering column.
+
+        The ordering column decides which row of a batch is first, and whether a delete is older than the stored row.
+        """
         return cls(settings.ordering)
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
@@ -39,10 +42,10 @@ class FirstRow(OrderedMerger):
 
 
 def _fold_by_arrival(runs: Runs) -> Folded:
-    """Return one row per run of log rows of one key: the first row after the last delete, or that delete if no row follows it.
+    """Return one row per run (the log rows of one key): the first row after the last delete, or the delete if no row follows it.
 
-    A delete with a lower ordering value than the current row is ignored. The loop takes one step per place in a run, over all
-    runs at once.
+    A delete with a lower ordering value than the current row is ignored. The loop handles the first row of all runs, then the
+    second row of all runs, and so on.
     """
     first = np.full(len(runs), -1)
     last_delete = np.full(len(runs), -1)

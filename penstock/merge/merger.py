@@ -59,19 +59,22 @@ class Merger:
 
     @property
     def ignores_ordering(self) -> bool:
-        """Whether the last row of a batch or log wins, whatever its ordering value. Callers then pass no ordering values."""
+        """Whether the last row of a batch or log wins, whatever its ordering value. If true, callers pass no ordering values."""
         return False
 
     @property
     def folds(self) -> bool:
-        """Whether `fold` does more than pick the newest row. If not, callers pick the newest row by position, which is faster."""
+        """Whether `fold` does more than pick the newest row of each key.
+
+        If false, callers pick that row themselves, which is faster.
+        """
         return type(self).fold is not Merger.fold
 
     @property
     def builds(self) -> bool:
         """Whether the merger builds rows out of a stored and an incoming row.
 
-        Callers then read the stored rows with all columns.
+        If true, callers read all columns of the stored rows, not only `needs`.
         """
         return type(self).build is not Merger.build
 
@@ -96,7 +99,7 @@ class Merger:
     def logs_deletes_as_rows(self) -> bool:
         """Whether deletes are written to a log as rows instead of delete entries.
 
-        The merger decides about them when the log is read.
+        If true, the merger decides about the deletes when the log is read.
         """
         return False
 
@@ -124,16 +127,15 @@ class Merger:
     def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
         """Build one row for each pair of a stored and an incoming row, with the columns of `new`.
 
-        It is called with the pairs for which `resolve` returned `Choice.BUILD`. `old` has all columns of the stored rows.
+        Callers pass only pairs for which `resolve` returned `Choice.BUILD`. `old` has all columns of the stored rows.
         """
         raise NotImplementedError(f"{type(self).__name__} builds no rows")
 
     def to_stored(self, new: pa.Table) -> pa.Table:
-        """Return incoming rows in the form in which they are written.
+        """Return incoming rows in the form in which they are written to base files.
 
-        The rows have new keys or replace a stored row; none is a delete.
-
-        By default only the mark columns, which writers add for mergers, are dropped.
+        Each row has a new key or replaces a stored row; none is a delete. By default only the columns `FRESH`, `GONE` and `MADE`,
+        which a write adds for mergers, are dropped.
         """
         return drop_marks(new)
 
@@ -149,7 +151,7 @@ class Merger:
         return MergedPairs(self.resolve(take_rows(needed, at), new), self, old, at, new)
 
     def insert(self, new: pa.Table) -> tuple[Flags, pa.Table]:
-        """Return a mask over `new`, true for the rows to write, and these rows in the form to write them.
+        """Return a mask over `new`, true for the rows to write; and a table of only these rows, in the form to write them.
 
         `new` are incoming rows whose key has no stored row. By default all of them are written except deletes.
         """
@@ -157,7 +159,7 @@ class Merger:
         return kept, self.to_stored(new if kept.all() else new.filter(pa.array(kept)))
 
     def fold(self, runs: Runs) -> Folded:
-        """Combine the rows of each run, which have the same key, to one row with the same columns.
+        """Combine the rows of each run to one row with the same columns. A run is the rows of one key in a batch or log.
 
         The default picks the row with the greatest ordering value, the last one among equals.
         """
@@ -167,7 +169,7 @@ class Merger:
 
 @dataclass(frozen=True)
 class MergedPairs:
-    """The result of `Merger.merge`: pairs of a stored and an incoming row, and the merger's choice for each pair."""
+    """The result of `Merger.merge`: (stored, incoming) pairs of rows with the same key, and the merger's choice for each pair."""
 
     choices: Choices
     _merger: Merger
@@ -199,5 +201,5 @@ class MergedPairs:
 
 
 def _where(rows: pa.Table, flags: Flags) -> pa.Table:
-    """Return the rows where the mask is true; the table itself, without a copy, if it is true everywhere."""
+    """Return the rows where the mask `flags` is true. If all flags are true, return `rows` itself, without a copy."""
     return rows if flags.all() else rows.filter(pa.array(flags))

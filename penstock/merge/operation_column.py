@@ -59,9 +59,9 @@ class WithOperation(Merger):
         return self.merger.is_delete(new) | operation_deletes(new)
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return the wrapped merger's mask of the rows that a log gets as delete entries.
+        """Return a mask over the incoming rows, true where a log gets a delete entry instead of a row: the wrapped merger's mask.
 
-        Rows with the operation `D` stay rows.
+        Rows with the operation `D` are written to the log as rows.
         """
         operation_deletes(new)  # raises for an unknown operation, before the row is in a log
         return self.merger.is_delete_entry(new)

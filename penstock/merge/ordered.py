@@ -42,18 +42,23 @@ class OrderedMerger(Merger):
         return np.zeros(new.num_rows, np.bool_)
 
     def stored_is_newer(self, old: pa.Table, new: pa.Table) -> Flags:
-        """Return a mask over the (stored, incoming) pairs, true where the stored row has the greater ordering value.
+        """Return a mask over the (stored, incoming) pairs of rows, true where the stored row has the greater ordering value.
 
-        All pairs are false if the table has no ordering column.
+        All false if the table has no ordering column.
+
+        Args:
+            old: the stored rows.
+            new: the incoming rows; row i has the key of row i of `old`.
         """
         if self.ordering is None:
             return np.zeros(new.num_rows, np.bool_)
         return stored_is_newer(old, new, self.ordering)
 
     def choose(self, old: pa.Table, new: pa.Table, otherwise: Choice) -> Choices:
-        """Return the choice for each (stored, incoming) pair.
+        """Return the choice for each (stored, incoming) pair of rows.
 
-        Incoming deletes and fresh rows win unless the stored row has the greater ordering value. All other pairs get `otherwise`.
+        If the incoming row is a delete, or a delete of its key precedes it in the batch or log, it wins unless the stored row
+        has the greater ordering value. Every other pair gets `otherwise`.
         """
         late = self.stored_is_newer(old, new)
         deleted = np.where(late, Choice.KEEP_OLD, Choice.DELETE)
@@ -62,13 +67,16 @@ class OrderedMerger(Merger):
 
 
 class JoiningMerger(OrderedMerger):
-    """A base class of mergers that join two rows of a key to one: rows of a batch or log, and then the stored row."""
+    """A base class of mergers that join two rows of a key to one row.
+
+    They first join the rows of a key in a batch or log, then the result with the stored row.
+    """
 
     def join(self, old: pa.Table, new: pa.Table, late: Flags) -> pa.Table:
-        """Join row i of `old` and row i of `new` to one row, with the columns of `new`.
+        """Join row i of `old` and row i of `new`, which have the same key, to one row with the columns of `new`.
 
         Args:
-            late: a mask over the pairs, true where the row of `new` is the earlier one by ordering value.
+            late: one flag per row, true where the row of `new` has the lesser ordering value.
         """
         raise NotImplementedError
 
@@ -95,13 +103,16 @@ class JoiningMerger(OrderedMerger):
         return Folded(join_neighbours(left, self._join_in_order), fresh)
 
     def _join_in_order(self, older: pa.Table, newer: pa.Table) -> pa.Table:
-        """Join the rows of each pair to one; row i of `newer` comes later than row i of `older`."""
+        """Join row i of `older` and row i of `newer`, which have the same key, to one row.
+
+        The row of `newer` is never the late one.
+        """
         rows = self.join(older, newer, np.zeros(older.num_rows, np.bool_))
         return _take_later_meta_columns(rows, older, newer)
 
 
 def drop_before_deletes(runs: Runs) -> tuple[Runs, Flags]:
-    """Sort the rows of each key (run) by ordering value, then drop the last delete and all rows before it.
+    """Sort each run (the rows of one key) by ordering value, then drop the run's last delete and all rows before that delete.
 
     A delete with no row behind it is kept. Return the remaining runs, and a mask over the runs: true where a delete preceded the
     remaining rows.
@@ -119,7 +130,7 @@ def drop_before_deletes(runs: Runs) -> tuple[Runs, Flags]:
 
 
 def _take_later_meta_columns(rows: pa.Table, old: pa.Table, new: pa.Table) -> pa.Table:
-    """Return the joined rows with the meta columns of that row of the pair which has the later commit time.
+    """Return the joined rows with the meta columns of row i of `old` or of `new`, whichever has the later commit time.
 
     Args:
         rows: the joined rows; row i was joined from row i of `old` and row i of `new`.

@@ -23,7 +23,7 @@ from penstock.merge.row_choice import Choice, Choices
 class OverwriteWithLatest(Merger):
     """OverwriteWithLatestAvroPayload: the incoming row always replaces the stored one.
 
-    Among the rows of a batch or log the one with the greatest ordering value wins.
+    Among several rows of a key in a batch or log, the row with the greatest ordering value wins.
     """
 
     marker: DeleteMarker | None = None
@@ -38,7 +38,7 @@ class OverwriteWithLatest(Merger):
 
 @dataclass(frozen=True)
 class CommitTimeOrdering(OverwriteWithLatest):
-    """COMMIT_TIME_ORDERING and HoodieAvroPayload: the last row wins, also among the rows of a batch or log."""
+    """COMMIT_TIME_ORDERING and HoodieAvroPayload: of the rows of a key, the one that came last wins, also in a batch or log."""
 
     ignores_ordering = True
 
@@ -57,7 +57,7 @@ class EventTimeOrdering(Merger):
     def from_settings(cls, settings: PayloadSettings) -> Merger:
         """Return the merger for the table's ordering column.
 
-        Without one, return a merger in which the incoming row always wins.
+        If the table has no ordering column, return a merger in which the incoming row always wins.
         """
         if settings.ordering is None:
             return OverwriteWithLatest(settings.marker)
@@ -105,7 +105,7 @@ class EventTimeAvro(Merger):
     def from_settings(cls, settings: PayloadSettings) -> Merger:
         """Return the merger for the table's ordering column.
 
-        Without one, return a merger in which the incoming row always wins.
+        If the table has no ordering column, return a merger in which the incoming row always wins.
         """
         return cls(settings.ordering) if settings.ordering else OverwriteWithLatest()
 
@@ -139,5 +139,5 @@ def _deletes(rows: pa.Table, marker: DeleteMarker | None) -> Flags:
 
 
 def _marker_columns(marker: DeleteMarker | None) -> tuple[str, ...]:
-    """Return the column of the delete marker as a tuple; empty without a marker."""
+    """Return a tuple with the name of the delete marker's column; empty if `marker` is None."""
     return (marker.column,) if marker else ()

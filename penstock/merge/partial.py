@@ -29,7 +29,8 @@ from penstock.schema import META_COLUMNS
 class OverwriteNonDefaults(Merger):
     """OverwriteNonDefaultsWithLatestAvroPayload: an incoming value wins unless it is the default of its column.
 
-    Ordering values count only among the rows of a batch. A column that is not in `defaults` has the default null.
+    Ordering values are compared only among the rows of a batch, not with stored rows. A column that is not in `defaults` has the
+    default null.
     """
 
     #: Pairs of a column and its default.
@@ -71,7 +72,7 @@ class OverwriteNonDefaults(Merger):
 
 @dataclass(frozen=True)
 class PartialUpdate(Merger):
-    """PartialUpdateAvroPayload: each column takes the newer row's value if it is not null, otherwise the older row's.
+    """PartialUpdateAvroPayload: each column takes the newer row's value if that is not null, otherwise the older row's value.
 
     A delete always deletes the stored row. Several rows of a key in a batch or log are combined in the same way. Among them a
     delete discards the rows before it, unless one of these has a greater ordering value. As in Hudi, a delete in a batch is lost
@@ -117,12 +118,12 @@ class PartialUpdate(Merger):
         return Folded(take_last_known(_sort_by_precedence(left)))
 
     def _stored_is_newer(self, old: pa.Table, new: pa.Table, among: Flags) -> Flags:
-        """Return a mask over the (stored, incoming) pairs, true where the stored row has the greater ordering value.
+        """Return a mask over the (stored, incoming) pairs of rows, true where the stored row has the greater ordering value.
 
-        All pairs are false if the ordering column is missing or has different types in stored and incoming rows.
+        All false if the ordering column is missing or has different types in stored and incoming rows.
 
         Args:
-            among: a mask of the pairs to compare. The result is false for the others.
+            among: a mask of the pairs to compare. The result is false for pairs that are not compared.
         """
         if self.ordering is None:
             return np.zeros(new.num_rows, np.bool_)
@@ -134,10 +135,10 @@ class PartialUpdate(Merger):
 
 
 def _find_first_merged(runs: Runs) -> Positions:
-    """Return for each run, the rows of one key, the position of the first row to merge: the rows before a delete are discarded.
+    """Return for each run (the rows of one key) the position of the first row to merge. Rows before a delete are discarded.
 
-    A run without deletes starts at its first row. For other runs only ranks and delete flags are read. The loop takes one step
-    per place in a run, over all these runs at once.
+    For a run without deletes this is its first row. For other runs only ranks and delete flags are read. The loop handles the
+    first row of these runs, then the second row, and so on.
     """
     firsts = runs.starts.copy()
     if not delete_flags(runs.rows).any():
@@ -168,10 +169,10 @@ def _find_first_merged(runs: Runs) -> Positions:
 
 
 def _sort_by_precedence(runs: Runs) -> Runs:
-    """Reorder the rows of each key (run) by precedence: then the last non-null value of a column is its merged value.
+    """Return a copy in which each run (the rows of one key) is sorted so that a column's last non-null value is its merged value.
 
-    A row takes precedence over the rows before it if none of them has a greater ordering value. Otherwise it is late, and only
-    fills columns that are still null.
+    A row with the greatest ordering value so far is put behind the rows that came before it. Any other row is late, is put in
+    front of them, and so only fills columns that are null in all of them.
     """
     if runs.ranks is None:
         return runs
@@ -190,7 +191,7 @@ def _sort_by_precedence(runs: Runs) -> Runs:
 def _make_dense(ranks: Positions) -> Positions:
     """Return small non-negative numbers that compare as the ranks do.
 
-    The ranks of a long column are its values, which may be negative, or so large that a product with them overflows.
+    The ranks of a column of longs are its values. These may be negative, or so large that a product with them overflows.
     """
     if ranks.min(initial=0) >= 0 and ranks.max(initial=0) <= len(ranks):
         return ranks

@@ -96,7 +96,7 @@ def _find_payload(payload_class: str) -> MakeMerger | None:
 
 
 def unknown_payload(payload_class: str, where: str = "") -> OptionError:
-    """Return an OptionError that says that the payload is not known and lists the known ones.
+    """Return an OptionError that says that the payload is not known and lists the known payloads.
 
     Args:
         where: the setting that names the payload; by default the option hoodie.datasource.write.payload.class.
@@ -119,7 +119,7 @@ def read_payload_options(raw: Mapping[str, str]) -> dict[str, str]:
 
 
 def make_delete_marker(column: str | None, value: str | None) -> DeleteMarker | None:
-    """Return the delete marker for a column and the value that means delete; None if no column is named.
+    """Return the delete marker: a row with the text `value` in `column` is a delete. Return None if `column` is None.
 
     Args:
         column: the option hoodie.payload.delete.field.

@@ -29,7 +29,7 @@ class Choice(np.int8, Enum):
 
 
 class Fate(np.int8, Enum):
-    """The decision about a stored row when an incoming row has the same key, made before a merger is called."""
+    """What a write decides about a stored row when an incoming row has the same key, before the merger is called."""
 
     #: The merger decides.
     MERGE = 0
@@ -48,5 +48,8 @@ Fates = npt.NDArray[np.int8]
 
 
 def is_changed(choices: Choices) -> npt.NDArray[np.bool_]:
-    """Return a mask over the (stored, incoming) pairs: true where another row replaces the stored row (TAKE_NEW or BUILD)."""
+    """Return a mask over the (stored, incoming) pairs of rows, true where another row replaces the stored row.
+
+    These are the pairs with the choice TAKE_NEW or BUILD.
+    """
     return np.asarray((choices == Choice.TAKE_NEW) | (choices == Choice.BUILD), dtype=np.bool_)

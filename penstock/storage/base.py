@@ -45,7 +45,7 @@ class Storage(Protocol):
     """
 
     def read(self, path: str) -> bytes:
-        """Return the whole content of a file. While `replace` runs on it, that is the old or the new content, never a mix.
+        """Return the whole content of a file. During a concurrent `replace` this is the old or the new content, never a mix.
 
         Raises FileNotFoundError.
         """

@@ -216,7 +216,7 @@ def _delete_tree(path: str) -> None:
 
 @contextlib.contextmanager
 def _temporary_file(path: str, data: bytes) -> Iterator[str]:
-    """Write `data` to a temporary file in the folder of `path`, and sync it; yield its path. Delete it after the `with` block.
+    """Write `data` to a temporary file next to `path`, and sync it; yield the temporary path. Delete the file after the block.
 
     The name begins with a dot and ends in `.tmp`. No reader of the timeline takes such a file for an instant.
     """
@@ -235,7 +235,7 @@ def _temporary_file(path: str, data: bytes) -> Iterator[str]:
 
 
 def _info_of_entry(entry: os.DirEntry[str]) -> FileInfo | None:
-    """Return path, size and time of a directory entry; None if it was deleted since it was listed, or is a dangling link."""
+    """Return path, size and time of a directory entry; None for a dangling link, or if the file was deleted since the listing."""
     try:
         return _file_info(entry.path, entry.stat())
     except FileNotFoundError:

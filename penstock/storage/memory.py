@@ -36,7 +36,7 @@ class MemoryStorage:
 
     @property
     def _files(self) -> dict[str, tuple[bytes, int]]:
-        """The files of the storage of this name: path → content and modification time."""
+        """The files of all `MemoryStorage` objects of this name: path → (content, modification time)."""
         return _FILES.setdefault(self.name, {})
 
     def read(self, path: str) -> bytes:

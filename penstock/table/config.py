@@ -24,7 +24,7 @@ MERGE_ON_READ = "MERGE_ON_READ"
 
 @dataclass(frozen=True)
 class TableConfig:
-    """The properties in `hoodie.properties`, with types. `raw` has all of them as strings, even those that Penstock ignores."""
+    """The properties in `hoodie.properties`, with types. `raw` has all properties as strings, even those Penstock ignores."""
 
     raw: Mapping[str, str]
 
@@ -105,7 +105,7 @@ class TableConfig:
 
 
 def _split(text: str | None) -> tuple[str, ...]:
-    """Return the parts of a comma-separated property, without spaces and empty parts; empty for None."""
+    """Return the values in a comma-separated property, without spaces and empty values; an empty tuple for None."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 

@@ -19,7 +19,7 @@ from penstock.table.state import TableState
 
 
 def merge_file_settings(table: TableState, time: str, schema: str) -> tuple[MergeRules, FileSettings]:
-    """Return the rules by which a table service merges base files with log files, and the settings of the base files it writes.
+    """Return the rules by which a table service merges base files and log files, and the settings of the base files it writes.
 
     Args:
         time: the instant time of the new base files.

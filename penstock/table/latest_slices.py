@@ -29,7 +29,7 @@ class Visibility:
     def awaits_compaction(self, time: str) -> bool:
         """Whether `time` is the instant time of a pending compaction that is not later than `as_of`.
 
-        Log files with this base instant belong to the file slice before the compaction.
+        Log files with `time` as base instant belong to the file slice before the compaction.
         """
         return (self.as_of is None or time <= self.as_of) and time in self._pending_compactions
 

@@ -113,7 +113,7 @@ def group_by_partition(slices: Iterable[FileSlice]) -> dict[str, list[FileSlice]
 
 
 def load_visibility(table: TableState, as_of: str | None = None) -> Visibility:
-    """Return which instants and file groups a query sees. Reads the completed replace commits for replaced file groups.
+    """Return a `Visibility`, which says what instants and file groups a query sees. Reads the completed replace commits.
 
     Args:
         as_of: the instant time of a time travel query; None for the latest commit.

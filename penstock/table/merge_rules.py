@@ -104,7 +104,7 @@ def _key_column(table: TableState, schema: str) -> str:
 
 
 def _is_its_own_key(kind: pa.DataType) -> bool:
-    """Whether Hudi's record key of a value of this Arrow type is the value as a plain string.
+    """Whether a value of this Arrow type, printed as a plain string, is Hudi's record key for that value.
 
     True for strings, integers, dates and booleans.
     """

@@ -84,12 +84,12 @@ def table_exists(storage: Storage, base_path: str) -> bool:
 
 
 def reload_timeline(table: TableState) -> TableState:
-    """Read the timeline from storage again; return the table with it. Configuration and options stay the same."""
+    """Read the timeline from storage again; return a copy of the table with it. Configuration and options stay the same."""
     return replace(table, timeline=load_timeline(table.storage, table.base_path))
 
 
 def reload_table(table: TableState) -> TableState:
-    """Read configuration and timeline from storage again; return the table with them. Options stay the same."""
+    """Read configuration and timeline from storage again; return a copy of the table with them. Options stay the same."""
     return replace(reload_timeline(table), config=read_config(table.storage, table.base_path))
 
 

@@ -56,7 +56,7 @@ def is_archived(storage: Storage, base_path: str, folder: str = "archived") -> b
 
 
 def next_archive_name(files: Sequence[FileInfo]) -> str:
-    """Return the name for the next archive file: its number is one greater than the greatest number of `files`."""
+    """Return the name for the next archive file. Its number is one greater than the greatest number in the names of `files`."""
     numbers = []
     for file in files:
         match = _NAME.fullmatch(file.name)
@@ -66,7 +66,7 @@ def next_archive_name(files: Sequence[FileInfo]) -> str:
 
 
 def write_entries(entries: Sequence[Entry], batch: int) -> bytes:
-    """Encode archived entries, each one state of one instant, as the content of an archive file.
+    """Encode archived entries as the content of an archive file. An entry is one state of one instant.
 
     Args:
         batch: the greatest number of entries in a block.
@@ -83,7 +83,7 @@ def _encode_entries(entries: Sequence[Entry]) -> bytes:
 
 
 def read_entries(content: bytes, file_name: str) -> Iterator[dict[str, Any]]:
-    """Yield the archived entries, each one state of one instant, in an archive file, in the order in which they were written.
+    """Yield the entries of an archive file, in the order in which they were written. An entry is one state of one instant.
 
     Args:
         content: the content of the archive file.
@@ -147,5 +147,5 @@ def entry_key(entry: Entry) -> tuple[str, str, str]:
 
 
 def entry_keys(entries: Iterable[Entry]) -> set[tuple[str, str, str]]:
-    """Return the set of the keys of archived entries: (time, action, state)."""
+    """Return the set of (time, action, state) of these archived entries, which identifies each of them."""
     return set(map(entry_key, entries))

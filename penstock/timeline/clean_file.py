@@ -41,7 +41,7 @@ class CleanPlan:
 
 @dataclass(frozen=True)
 class CleanedPartition:
-    """The files of one partition that a clean deleted, and those that it could not delete."""
+    """What a clean did in one partition: the files it deleted, and the files it could not delete."""
 
     #: Names of deleted files.
     deleted: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class CleanResult:
 
     @property
     def files_deleted(self) -> int:
-        """The number of deleted files."""
+        """The number of files that the clean deleted, in all partitions."""
         return sum(len(partition.deleted) for partition in self.partitions.values())
 
 
@@ -194,7 +194,7 @@ def read_clean_result(content: bytes, file_name: str) -> CleanResult:
 
 
 def _read_partition(record: Mapping[str, Any]) -> CleanedPartition:
-    """Return the files that a clean deleted from one partition, and those that it could not delete, from an Avro record."""
+    """Return what a clean did in one partition, from an Avro record: the files it deleted, and the files it could not delete."""
     return CleanedPartition(
         deleted=tuple(record["successDeleteFiles"]),
         failed=tuple(record["failedDeleteFiles"]),
@@ -211,7 +211,7 @@ def _read_record(content: bytes, file_name: str) -> dict[str, Any]:
 
 
 def _extra(savepoints: tuple[str, ...]) -> dict[str, str]:
-    """Return the extra metadata of a clean: the times of the savepoints; empty if there are none."""
+    """Return the extra metadata of a clean, which holds the times of the savepoints; empty if there are no savepoints."""
     return {_SAVEPOINTS: ",".join(savepoints)} if savepoints else {}
 
 

@@ -110,7 +110,11 @@ def write_commit(metadata: CommitMetadata, *, profile: bool = False) -> bytes:
 
 
 def _stat_json(stat: WriteStat, profile: bool) -> dict[str, Any]:
-    """Return the JSON object of a write stat. `profile`: whether it is part of a workload profile."""
+    """Return the JSON object of a write stat.
+
+    Args:
+        profile: whether the write stat is part of a workload profile, which plans a write.
+    """
     values = {key: getattr(stat, name) for key, name in _STAT_FIELDS.items()}
     if profile:
         values["partitionPath"] = None
@@ -174,7 +178,7 @@ def read_commit_schema(data: bytes, file_name: str) -> tuple[str, str | None]:
 
 
 def read_partitions(data: bytes, file_name: str) -> dict[str, bool]:
-    """Return partition path → whether a commit left an older file to clean there, for each partition that it changed.
+    """Return the partitions that a commit changed: path → whether the commit left an older file there, which a clean may delete.
 
     A commit leaves an older file if it wrote the next version of a base file, compacted, or replaced file groups. The write
     stats, which may be many, are not converted to `WriteStat`s.
@@ -198,7 +202,7 @@ def read_partitions(data: bytes, file_name: str) -> dict[str, bool]:
 
 
 def _is_next_version(stat: Mapping[str, Any]) -> bool:
-    """Whether a write stat, as JSON object, is of a base file that follows an older base file of the same file group."""
+    """Whether a write stat, given as a JSON object, is of a base file that replaces an older base file of its file group."""
     is_log_file = (stat.get("path") or "").rpartition("/")[2].startswith(".")
     return not is_log_file and stat.get("prevCommit") not in ("null", "", None)
 

@@ -71,7 +71,7 @@ class Instant:
         return self.state is State.COMPLETED
 
     def in_state(self, state: State) -> Instant:
-        """Return the same instant in the state `state`."""
+        """Return a copy of the instant in the state `state`. Writes no file."""
         return Instant(self.time, self.action, state)
 
 

@@ -40,7 +40,7 @@ class RestoreResult:
 
     @property
     def files_deleted(self) -> int:
-        """The number of deleted files."""
+        """The number of files that the restore deleted, for all instants that it rolled back."""
         count = 0
         for paths_by_partition in self.deleted.values():
             count += sum(len(paths) for paths in paths_by_partition.values())
@@ -122,5 +122,5 @@ def _instant_record(instant: Instant) -> dict[str, str]:
 
 
 def _read_instant(record: Mapping[str, str]) -> Instant:
-    """Return the instant in an Avro record `HoodieInstantInfo`, as completed."""
+    """Return the instant in an Avro record `HoodieInstantInfo`, with the state completed."""
     return Instant(record["commitTime"], Action(record["action"]), State.COMPLETED)

@@ -36,7 +36,7 @@ class Timeline:
 
     @cached_property
     def pending(self) -> tuple[Instant, ...]:
-        """The instants in state requested or inflight, oldest first."""
+        """The instants that are requested or inflight, not completed, oldest first."""
         return tuple(i for i in self.instants if not i.is_completed)
 
     @property
@@ -46,7 +46,7 @@ class Timeline:
 
     @property
     def last_write(self) -> Instant | None:
-        """The newest completed write; None if there is none."""
+        """The newest completed commit, delta commit or replace commit; None if there is none."""
         return self.writes[-1] if self.writes else None
 
     @property
@@ -60,12 +60,12 @@ class Timeline:
 
     @cached_property
     def completed_times(self) -> frozenset[str]:
-        """The times of completed writes."""
+        """The instant times of completed commits, delta commits and replace commits."""
         return frozenset(i.time for i in self.writes)
 
     @cached_property
     def pending_times(self) -> frozenset[str]:
-        """The times of instants in state requested or inflight."""
+        """The instant times of all instants that are requested or inflight."""
         return frozenset(i.time for i in self.pending)
 
     @cached_property

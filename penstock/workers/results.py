@@ -43,9 +43,10 @@ def decode_result(text: str, returns: Any) -> Any:
 
 
 def from_json(value: Any, kind: Any) -> Any:
-    """Convert a parsed JSON value to the type `kind`; return it unchanged if `kind` is none of the types below.
+    """Convert a parsed JSON value to the type `kind`.
 
-    Supported are a dataclass, a list or tuple whose items have one type, and each of these `| None`.
+    Supported are a dataclass, a list or tuple whose items have one type, and each of these `| None`. For any other type the value
+    is returned unchanged.
     """
     if isinstance(kind, type) and is_dataclass(kind):
         types = _field_types(kind)

@@ -116,9 +116,9 @@ def run_on_driver(kernel: Callable[[Task], Result], tasks: Sequence[Task]) -> li
 
 
 def _parts(spark: SparkSession, tasks: int) -> int:
-    """Return how many Spark tasks to start for `tasks` task descriptions.
+    """Return how many Spark tasks to start for `tasks` task descriptions: a few per core, but not more than `tasks`.
 
-    A few per core, but not more than `tasks`. If the number of cores is unknown, `tasks`.
+    If the number of cores is unknown, return `tasks`.
     """
     cores = count_cores(spark.conf)
     return min(tasks, _PARTS_PER_CORE * cores) if cores else tasks
@@ -136,14 +136,14 @@ class _Numbered:
 
 
 def _run_over_batches(kernel: RowKernel[Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run a row kernel in a Spark worker; yield one batch with its encoded results."""
+    """Run a kernel over the rows of one Spark partition, in a worker; yield one batch with the kernel's results as JSON."""
     yield _as_batch(encode_results(partial(kernel, batches)))
 
 
 def _run_parts(
     kernel: Callable[[Task], Any], tasks: Sequence[Task], parts: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Run the task descriptions of one Spark task, in a Spark worker; yield a batch with the encoded result of each.
+    """Run the kernel for the task descriptions of one Spark task, in a worker; yield a batch with each encoded result.
 
     Args:
         tasks: the task descriptions of the whole Spark job.

@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs kernels over task descriptions, in Spark tasks or on threads of the driver.
-
-    The driver runs them if `on_driver` is true or `spark` is None.
-    """
+    """Runs kernels over task descriptions: on threads of the driver if `on_driver` is true or `spark` is None, else in Spark."""
 
     #: None if there is no session. Then all kernels run on the driver.
     spark: SparkSession | None

@@ -25,7 +25,10 @@ from penstock.merge.merger import Merger
 
 @dataclass(frozen=True)
 class FoldedBatch:
-    """The result of folding a batch: the positions of one incoming row per key, and new values for the rows that were folded."""
+    """The result of combining (folding) the rows of each key of an incoming batch to one row.
+
+    `rows` has the position of one incoming row per key. `values` has the new rows of the keys that had several rows.
+    """
 
     #: The position of one incoming row per key, ascending. Of a key with several rows: the last row, or the last one that has
     #: the folded row's values in the `placed_by` columns.
@@ -40,18 +43,18 @@ class FoldedBatch:
     gone: Flags | None = None
 
     def apply(self, rows: pa.Table) -> pa.Table:
-        """Return one row per key, with the folded values.
+        """Return one row per key: the incoming row, or the combined row if the key had several incoming rows.
 
         Args:
-            rows: the incoming rows of the batch, before folding.
+            rows: the incoming rows of the batch, before they were combined.
         """
         return self.values_of(rows, self.rows)
 
     def values_of(self, rows: pa.Table, numbers: Positions) -> pa.Table:
-        """Return the rows at the positions `numbers`, with the folded values where a row was folded.
+        """Return the rows at the positions `numbers`. A row that stands for several rows of its key has their combined values.
 
         Args:
-            rows: the incoming rows of the batch, before folding.
+            rows: the incoming rows of the batch, before they were combined.
             numbers: positions in `rows`.
         """
         at = np.searchsorted(self.changed, numbers)
@@ -103,17 +106,17 @@ def fold_batch(
 
 
 def _reorder_flags(flags: Flags | None, order: Positions) -> Flags | None:
-    """Return the mask in the order of these positions, or None if no flag is set."""
+    """Return the flags at the positions `order`, in this order. Return None if `flags` is None or no flag is true."""
     return None if flags is None or not flags.any() else flags[order]
 
 
 def _find_placed_rows(runs: Runs, folded: pa.Table, columns: Sequence[str]) -> Positions:
-    """Return for each run the position of its last row with the same values as the folded row in `columns`.
+    """Return for each run (the rows of one key) the position of the last row that equals the combined row in `columns`.
 
-    If no row has the same values, or the rows have none of the columns, it is the position of the last row of the run.
+    If no row of the run does, or the rows have none of the columns, return the position of the last row of the run.
 
     Args:
-        folded: the folded rows, one per run.
+        folded: the combined rows, one per run.
         columns: the columns that decide to which partition or file group a row goes.
     """
     names = {find_top_column(path, folded.column_names) for path in columns} & set(folded.column_names)
@@ -126,9 +129,9 @@ def _find_placed_rows(runs: Runs, folded: pa.Table, columns: Sequence[str]) -> P
 
 @dataclass(frozen=True)
 class LogRecords:
-    """Records of log files, rows and delete entries, in the order in which they were written.
+    """Records of log files, in the order in which they were written. A record is a row or a delete entry.
 
-    After `fold_log`: one record per key.
+    The result of `fold_log` has one record per key.
     """
 
     #: The record key of each record.
@@ -145,9 +148,9 @@ class LogRecords:
 
 
 def fold_log(merger: Merger, records: LogRecords, column: str = "") -> LogRecords:
-    """Combine the records of each key to one: a row or a delete entry. The result is ordered by the last record of each key.
+    """Combine the records of each key to one record: a row or a delete entry. Keys are ordered by their last record in `records`.
 
-    A log may be folded part by part: put the folded records of the earlier part in front of the next part.
+    A long log may be combined in several calls: put the result for the earlier records in front of the later records.
 
     Args:
         column: the name of the ordering column, for error messages.
@@ -194,9 +197,12 @@ def _group_by_key(keys: pa.Array, arrival: Positions | None) -> tuple[Positions,
 
 
 def _deletes_always(ordering: pa.Array) -> Flags:
-    """Return a mask over the records, true where a delete entry takes effect whatever the ordering values of earlier rows.
+    """Return a mask over delete entries, true where the entry deletes earlier rows whatever their ordering values.
 
-    These records have no ordering value, or the int 0 that Hudi writes for a missing one. A long 0 is an ordinary value.
+    These entries have no ordering value, or the int 0 that Hudi writes for a missing one. A long 0 is an ordinary value.
+
+    Args:
+        ordering: the ordering value of each record.
     """
     without_value = np.asarray(ordering.is_null())
     if pa.types.is_int32(ordering.type):
@@ -205,17 +211,17 @@ def _deletes_always(ordering: pa.Array) -> Flags:
 
 
 def _find_first_kept(starts: Positions, lengths: Positions, empty: Flags, ranks: Positions | None, always: Flags) -> Positions:
-    """Return for each run the position of its first record after the delete entries that take effect.
+    """Return for each run the position of its first record that no delete entry deletes.
 
-    A run is the records of one key, in the order in which they were written. If a delete entry drops all rows of a run, the
-    position is that behind the run. The loop takes one step per place in a run, over all runs with delete entries at once.
+    A run is the records of one key, in the order in which they were written. If a delete entry deletes all rows of a run, the
+    position is that behind the run. The loop handles the first record of all runs, then the second one, and so on.
 
     Args:
         starts: the position of the first record of each run.
         lengths: the number of records of each run.
         empty: true for records that are delete entries.
         ranks: numbers that compare like the ordering values of the records; None: the last record of a key wins.
-        always: true for delete entries that take effect whatever the ordering values of earlier rows.
+        always: true for delete entries that delete earlier rows whatever their ordering values.
     """
     firsts = starts.copy()
     if not empty.any():
@@ -237,13 +243,13 @@ def _find_first_kept(starts: Positions, lengths: Positions, empty: Flags, ranks:
 
 
 def _pick_records(records: LogRecords, last: Positions, gone: Flags, winners: Positions) -> LogRecords:
-    """Return one unchanged record per key: its winner, or a delete entry.
+    """Return one record per key: a delete entry if `gone` is true for the key, otherwise the key's newest row, unchanged.
 
     Keys are ordered by the positions of their last records.
 
     Args:
         last: the position of the last record of each key.
-        gone: true for the keys that a delete entry deletes.
+        gone: one flag per key, true if a delete entry deletes the key.
         winners: the position of the newest row of each key that is not gone.
     """
     at = last.copy()
@@ -259,13 +265,15 @@ def _pick_records(records: LogRecords, last: Positions, gone: Flags, winners: Po
 
 
 def _build_records(records: LogRecords, last: Positions, gone: Flags, folded: Folded, winners: Positions) -> LogRecords:
-    """Return one record per key: its folded row, or a delete entry. Keys are ordered by the positions of their last records.
+    """Return one record per key: a delete entry if `gone` is true for the key, otherwise the row combined from the key's rows.
+
+    Keys are ordered by the positions of their last records.
 
     Args:
         last: the position of the last record of each key.
-        gone: true for the keys that a delete entry deletes.
-        folded: one row for each key that is not gone.
-        winners: for each key that is not gone, the position of the record whose ordering value the folded row gets.
+        gone: one flag per key, true if a delete entry deletes the key.
+        folded: the combined rows, one for each key that is not gone.
+        winners: for each key that is not gone, the position of the record whose ordering value the combined row gets.
     """
     schema = _make_nullable(folded.rows.schema)
     rows = folded.rows.cast(schema)
@@ -295,5 +303,5 @@ def _build_records(records: LogRecords, last: Positions, gone: Flags, folded: Fo
 
 
 def _make_nullable(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with every field nullable: the row of a delete entry is all nulls."""
+    """Return the schema with every field nullable, because the row of a delete entry is all nulls."""
     return pa.schema([field.with_nullable(True) for field in schema])

@@ -120,7 +120,7 @@ def to_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _fits_offsets(table: pa.Table, rows: Positions) -> bool:
-    """Whether 32-bit offsets suffice for every column, both of the table and of the rows to take from it."""
+    """Whether no column needs more than 32-bit offsets, neither in `table` nor in the result of taking `rows` from it."""
     size = table.nbytes
     if size > OFFSETS_REACH:
         return False
@@ -141,7 +141,10 @@ def _take_by_batch(table: pa.Table, rows: Positions) -> Iterator[pa.Table]:
 
 
 def _split_to_reach(table: pa.Table) -> Iterator[pa.Table]:
-    """Yield slices of the table that fit 32-bit offsets. A slice of a single row is not split further, whatever its size."""
+    """Yield slices of the table whose columns each fit 32-bit offsets.
+
+    A slice of one row is not split further, whatever its size.
+    """
     if table.nbytes <= OFFSETS_REACH or table.num_rows == 1:
         yield table
         return

@@ -14,9 +14,10 @@ from penstock.merge.kernels.gather import Flags, Positions, to_array
 def concat_lists(
     columns: Sequence[pa.ChunkedArray], rank: Callable[[pa.Array], Positions] | None = None, limit: int | None = None
 ) -> pa.Array:
-    """Concatenate the list columns row by row: list i holds the values of list i of each column. Null where all of them are null.
+    """Concatenate the list columns row by row: list i of the result holds the values of list i of each column.
 
-    All values are flattened, each with the number of its row. A stable sort by that number brings the values of a row together.
+    A list is null where all columns are null. All values are flattened, each with the number of its row, and sorted by that
+    number; the sort is stable.
 
     Args:
         rank: returns a number for each value, by which the values of a list are sorted; equal numbers keep the values' order.
@@ -37,7 +38,7 @@ def concat_lists(
 
 
 def build_lists(values: pa.Array, lengths: Positions, is_known: Flags, kind: pa.DataType) -> pa.Array:
-    """Cut the values into consecutive lists of these lengths.
+    """Return a list column: the first list has the first `lengths[0]` values, the next list the next `lengths[1]`, and so on.
 
     Args:
         is_known: a mask over the lists; a list is null where the mask is false.

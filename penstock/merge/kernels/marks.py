@@ -19,28 +19,37 @@ MADE = "_penstock_made"
 
 
 def is_fresh(rows: pa.Table) -> Flags:
-    """Return a mask over the incoming rows, true where the merged row must take no value from the stored row (mark `FRESH`)."""
+    """Return a mask over the incoming rows, true where the merged row must take no value from the stored row.
+
+    Reads the boolean column `FRESH`; all false without it. A delete of the key came before these rows.
+    """
     return _marked(rows, FRESH)
 
 
 def is_gone(rows: pa.Table) -> Flags:
-    """Return a mask over the incoming rows, true where the row only says that its key is to be deleted (mark `GONE`)."""
+    """Return a mask over the incoming rows, true where the row only says that its key is to be deleted.
+
+    Reads the boolean column `GONE`; all false without it.
+    """
     return _marked(rows, GONE)
 
 
 def is_made(rows: pa.Table) -> Flags:
-    """Return a mask over the incoming rows, true where the row was already merged, in another partition (mark `MADE`)."""
+    """Return a mask over the incoming rows, true where the row was already merged with the stored row, in another partition.
+
+    Reads the boolean column `MADE`; all false without it.
+    """
     return _marked(rows, MADE)
 
 
 def drop_marks(rows: pa.Table) -> pa.Table:
-    """Return the rows without the mark columns `FRESH`, `GONE` and `MADE`."""
+    """Return the rows without the columns `FRESH`, `GONE` and `MADE`, which a write adds to incoming rows for the merger."""
     marks = [name for name in (FRESH, GONE, MADE) if name in rows.column_names]
     return rows.drop_columns(marks) if marks else rows
 
 
 def _marked(rows: pa.Table, column: str) -> Flags:
-    """Return a mark column as a mask over the rows; all false if the rows have no such column."""
+    """Return the boolean column named `column` as a mask over the rows; all false if the rows have no such column."""
     if column not in rows.column_names:
         return np.zeros(rows.num_rows, np.bool_)
     return np.asarray(rows[column], dtype=np.bool_)

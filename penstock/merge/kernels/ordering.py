@@ -11,7 +11,7 @@ from penstock.merge.kernels.gather import Flags, Positions, find_column, to_arra
 
 
 def stored_is_newer(old: pa.Table, new: pa.Table, ordering: str, among: Flags | None = None) -> Flags:
-    """Return a mask over the (stored, incoming) pairs, true where the stored row has the greater ordering value.
+    """Return a mask over the (stored, incoming) pairs of rows, true where the stored row has the greater ordering value.
 
     All false if `old` or `new` has no ordering column.
 
@@ -19,8 +19,8 @@ def stored_is_newer(old: pa.Table, new: pa.Table, ordering: str, among: Flags | 
         old: the stored rows; row i has the key of row i of `new`.
         new: the incoming rows.
         ordering: the name or path of the ordering column.
-        among: a mask of the pairs to compare; None: all. The result is False for the other pairs, whose incoming ordering value
-            may be null.
+        among: a mask of the pairs to compare; None: all. The result is False for pairs that are not compared; their incoming
+            ordering value may be null.
 
     Raises:
         SchemaError: an incoming row lacks the ordering value that its stored row has, or the two types do not compare.
@@ -36,9 +36,14 @@ def stored_is_newer(old: pa.Table, new: pa.Table, ordering: str, among: Flags | 
 
 
 def stored_is_as_new(old: pa.Table, new: pa.Table, ordering: str) -> Flags:
-    """Return a mask over the (stored, incoming) pairs, true where both rows have the same ordering value.
+    """Return a mask over the pairs (row i of `old`, row i of `new`), true where both rows have the same ordering value.
 
     All false if `old` or `new` has no ordering column. Call `stored_is_newer` first: it raises if the types do not compare.
+
+    Args:
+        old: the stored rows.
+        new: the incoming rows; row i has the key of row i of `old`.
+        ordering: the name or path of the ordering column.
     """
     stored = find_column(old, ordering)
     incoming = find_column(new, ordering)
@@ -51,7 +56,7 @@ def stored_is_as_new(old: pa.Table, new: pa.Table, ordering: str) -> Flags:
 
 
 def is_greater(left: pa.ChunkedArray, right: pa.ChunkedArray, column: str) -> Flags:
-    """Return a mask, true where the left value is strictly greater.
+    """Return a mask, true where value i of `left` is strictly greater than value i of `right`.
 
     A null on the left is never greater; NaN is above all numbers.
 

@@ -22,7 +22,10 @@ from penstock.merge.kernels.gather import Flags, Positions, take_rows
 
 @dataclass(frozen=True)
 class Runs:
-    """A table cut into runs. A run is the rows of one key, next to one another, in the order in which they came."""
+    """A table whose rows are grouped by key.
+
+    A run is the rows of one key, next to one another, in the order in which they came.
+    """
 
     rows: pa.Table
     #: The position of the first row of each run. The first element is 0; no run is empty.
@@ -35,26 +38,26 @@ class Runs:
     after_delete: Flags | None = None
 
     def __len__(self) -> int:
-        """Return the number of runs."""
+        """Return the number of runs, which is the number of keys."""
         return len(self.starts)
 
     @cached_property
     def lengths(self) -> Positions:
-        """The number of rows of each run, one element per run."""
+        """For each run (the rows of one key) the number of its rows."""
         return np.diff(np.append(self.starts, self.rows.num_rows))
 
     @cached_property
     def run_of(self) -> Positions:
-        """The number of the run of each row, one element per row."""
+        """For each row of `rows` the number of the run (the rows of one key) that contains the row."""
         return np.repeat(np.arange(len(self.starts)), self.lengths)
 
     @property
     def ends(self) -> Positions:
-        """The position of the last row of each run."""
+        """For each run (the rows of one key) the position of its last row in `rows`."""
         return self.starts + self.lengths - 1
 
     def sort_by_ordering(self) -> Runs:
-        """Return the runs with the rows of each run sorted by ordering value.
+        """Return a copy in which the rows of each run (the rows of one key) are sorted by ordering value.
 
         Rows with equal ordering values keep their order.
         """
@@ -66,12 +69,10 @@ class Runs:
         return replace(self, rows=take_rows(self.rows, order), ranks=self.ranks[order])
 
     def drop_late_rows(self, deletes: Flags) -> Runs:
-        """Return the runs without late rows.
+        """Return a copy of the runs without late rows. A run is the rows of one key, in the order in which they came.
 
-        A row is late if it has a lesser ordering value than the row that was current when it came.
-
-        A delete leaves no current row, so the row after it is never late. The loop takes one step per place in a run, over
-        all runs at once.
+        A row is late if an earlier row of the run has a greater ordering value, and no delete came between the two. The loop
+        handles the first row of all runs, then the second row of all runs, and so on.
 
         Args:
             deletes: a mask over the rows, true where the row is a delete.
@@ -93,7 +94,7 @@ class Runs:
         return replace(self, rows=rows, starts=np.cumsum(counts) - counts, ranks=self.ranks[kept])
 
     def start_at(self, firsts: Positions) -> Runs:
-        """Return the runs, each without its rows in front of a given row.
+        """Return a copy of the runs without the first rows of each run. A run is the rows of one key.
 
         Args:
             firsts: for each run, the position of the first row to keep.
@@ -108,7 +109,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Folded:
-    """The result of `Merger.fold`: one row per run, in the order of the runs."""
+    """The result of `Merger.fold`: one row per run (the rows of one key), in the order of the runs."""
 
     rows: pa.Table
     #: A mask over the runs: true where the key was deleted before the folded row (mark `FRESH`); None: all false.
@@ -118,7 +119,7 @@ class Folded:
 
 
 def find_newest(starts: Positions, count: int, ranks: Positions | None) -> Positions:
-    """Return for each run, the rows of one key, the position of the row with the greatest rank, the last one among equals.
+    """Return for each run (the rows of one key) the position of the row with the greatest rank; the last one among equals.
 
     Args:
         starts: the position of the first row of each run; no run is empty.
@@ -135,13 +136,13 @@ def find_newest(starts: Positions, count: int, ranks: Positions | None) -> Posit
 
 
 def take_last_known(runs: Runs) -> pa.Table:
-    """Return one row for each run, the rows of one key: in each column the last value that is not null, or null if all are."""
+    """Return one row per run (the rows of one key): in each column the run's last value that is not null, or null if all are."""
     columns = [_take_last_known(column, runs) for column in runs.rows.columns]
     return pa.table(columns, schema=runs.rows.schema)
 
 
 def _take_last_known(column: pa.ChunkedArray, runs: Runs) -> pa.ChunkedArray:
-    """Return for each run the last value of the column that is not null, or null if all are null."""
+    """Return for each run (the rows of one key) the last value of the column that is not null, or null if all are null."""
     at = runs.ends
     if column.null_count:
         known = np.where(np.asarray(pc.is_valid(column)), np.arange(len(column)), -1)
@@ -151,10 +152,10 @@ def _take_last_known(column: pa.ChunkedArray, runs: Runs) -> pa.ChunkedArray:
 
 
 def join_neighbours(runs: Runs, join: Callable[[pa.Table, pa.Table], pa.Table]) -> pa.Table:
-    """Reduce each run, the rows of one key, to one row: join neighbouring rows in pairs until one row is left.
+    """Reduce each run (the rows of one key) to one row: join neighbouring rows in pairs until one row is left.
 
-    Each round joins the rows at even places with the rows behind them, over all runs at once, and so halves every run: the number
-    of rounds is the logarithm of the longest run.
+    Each round joins the first row of every run with the second, the third with the fourth, and so on. A round halves every run,
+    so the number of rounds is the logarithm of the longest run.
 
     Args:
         join: called with a table of older rows and a table of newer rows; returns one row for each pair. It must be associative.
@@ -172,10 +173,10 @@ def join_neighbours(runs: Runs, join: Callable[[pa.Table, pa.Table], pa.Table]) 
 
 
 def split_into_pairs(lengths: Positions) -> tuple[Flags, Positions]:
-    """Pair the rows at even places of their run (the rows of one key) with the rows behind them.
+    """Pair the rows of each run (the rows of one key): the first row with the second, the third with the fourth, and so on.
 
-    Return a mask over the rows, true at even places, and the positions of the older row of each pair. A row at an even place that
-    is the last of its run is in no pair.
+    Return a mask over the rows, true for the first, third, … row of a run; and the positions of the older row of each pair. The
+    last row of a run of odd length is in no pair.
 
     Args:
         lengths: the number of rows of each run.

@@ -34,13 +34,13 @@ _FAMILIES = (
 
 
 def check_rows(guard: Guard, returned: pa.Table, old: pa.Table | None, new: pa.Table) -> JoinedRows:
-    """Check the rows that a user's function returned for (old, new) pairs, and return them in the columns and types of `new`.
+    """Check the rows that a user's function returned, and return them in the columns and types of `new`.
 
     Args:
         guard: words the errors.
-        returned: one row per pair, in the order of the pairs.
-        old: the older row of each pair; None if the function was called without old rows.
-        new: the newer row of each pair.
+        returned: the rows to check; row i was merged from row i of `old` and row i of `new`.
+        old: the older rows; None if the function was called without old rows.
+        new: the newer rows.
 
     Raises:
         PayloadError: a column is missing, doubled, unknown or of another type, or a key or partition path was changed.
@@ -59,7 +59,7 @@ def check_rows(guard: Guard, returned: pa.Table, old: pa.Table | None, new: pa.T
 
 
 def _check_columns(guard: Guard, returned: pa.Table, new: pa.Table) -> None:
-    """Raise PayloadError if `returned` does not have the columns of `new`. It may also have a boolean `_hoodie_is_deleted`."""
+    """Raise PayloadError unless `returned` has the columns of `new`. It may also have a boolean column `_hoodie_is_deleted`."""
     counts = Counter(returned.column_names)
     expected = set(new.column_names)
     problems = [
@@ -77,11 +77,12 @@ def _check_columns(guard: Guard, returned: pa.Table, new: pa.Table) -> None:
 
 
 def _cast(guard: Guard, values: pa.ChunkedArray, field: pa.Field, new: pa.Table) -> pa.ChunkedArray:
-    """Return a returned column in the table's type.
+    """Return a column that the user's function returned, cast to the table's type.
 
     Args:
+        values: the returned column.
         field: the table's field of the column.
-        new: the new rows, to name the key in an error.
+        new: the new rows, to name the record key in an error.
 
     Raises:
         PayloadError: a value is null in a required column, or a value cannot be cast to the type without loss.
@@ -100,9 +101,9 @@ def _cast(guard: Guard, values: pa.ChunkedArray, field: pa.Field, new: pa.Table)
 
 
 def _are_of_one_family(returned: pa.DataType, expected: pa.DataType) -> bool:
-    """Whether values of the returned type may be cast to the expected type.
+    """Whether values of the type `returned` may be cast to the type `expected`: both are numbers, both are text, and so on.
 
-    True for the null type and for dictionaries of one family.
+    True if `returned` is the null type. A dictionary type counts as the type of its values.
     """
     if pa.types.is_null(returned):
         return True
@@ -112,18 +113,18 @@ def _are_of_one_family(returned: pa.DataType, expected: pa.DataType) -> bool:
 
 
 def _find_family(kind: pa.DataType) -> tuple[Callable[[pa.DataType], bool], ...] | None:
-    """Return the family of `_FAMILIES` that a type belongs to, or None."""
+    """Return the family of `_FAMILIES` (types that may be cast to one another) that contains the type; None if none does."""
     return next((family for family in _FAMILIES if any(is_of(kind) for is_of in family)), None)
 
 
 def _check_unchanged(guard: Guard, path: str, rows: pa.Table, old: pa.Table | None, new: pa.Table) -> None:
-    """Raise PayloadError if a column of the record key or partition path differs from both the old and the new row.
+    """Raise PayloadError if a returned row differs from both its old and its new row in a record key or partition path column.
 
     Args:
         path: the name of the column; the field of a struct as `a.b`.
-        rows: the rows that the user's function returned.
-        old: the older row of each pair; None if the function was called without old rows.
-        new: the newer row of each pair.
+        rows: the rows that the user's function returned; row i was merged from row i of `old` and row i of `new`.
+        old: the older rows; None if the function was called without old rows.
+        new: the newer rows.
     """
     values = find_column(rows, path)
     expected = find_column(new, path)
@@ -139,7 +140,7 @@ def _check_unchanged(guard: Guard, path: str, rows: pa.Table, old: pa.Table | No
 
 
 def _are_equal(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Flags:
-    """Return a mask, true where the two values are equal. Null equals null, and NaN equals NaN."""
+    """Return a mask, true where value i of `left` equals value i of `right`. Null equals null, and NaN equals NaN."""
     same = pc.or_(pc.fill_null(pc.equal(left, right), False), pc.and_(pc.is_null(left), pc.is_null(right)))
     if pa.types.is_floating(left.type):
         same = pc.or_(same, pc.fill_null(pc.and_(pc.is_nan(left), pc.is_nan(right)), False))

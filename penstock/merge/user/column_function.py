@@ -20,13 +20,16 @@ from penstock.registry import Registered
 
 @dataclass(frozen=True)
 class ColumnFunction:
-    """A user's function that takes many pairs of rows at once, as two Arrow tables (`@penstock.merger`)."""
+    """A user's function that takes a table of old rows and a table of new rows, and merges all of them in one call.
+
+    Users register it with `@penstock.merger`.
+    """
 
     registered: Registered
     guard: Guard
 
     def join(self, old: pa.Table, new: pa.Table) -> JoinedRows:
-        """Call the user's function with the old and the new rows, and return the rows that it returned, checked."""
+        """Call the user's function with the old and the new rows; check the rows that it returned, and return them."""
 
         def call(_: CallProgress) -> Any:
             return self.registered.function(old, new)
@@ -40,7 +43,7 @@ class ColumnFunction:
         return JoinedRows(new, np.zeros(new.num_rows, np.bool_))
 
     def _check_table(self, returned: Any, new: pa.Table) -> None:
-        """Raise PayloadError if the function did not return a pyarrow.Table with one row per pair."""
+        """Raise PayloadError unless the user's function returned a pyarrow.Table with as many rows as `new`."""
         if not isinstance(returned, pa.Table):
             raise self.guard.make_error(f"returned a {type(returned).__name__}, not a pyarrow.Table,", new, 0)
         if returned.num_rows != new.num_rows:

@@ -13,7 +13,7 @@ from penstock.merge.user.guard import Guard
 
 @dataclass(frozen=True)
 class JoinedRows:
-    """The rows that a user's function returned for pairs of rows."""
+    """The rows that a user's function returned for (old, new) pairs of rows with the same key."""
 
     #: One row for each pair that is not gone, in the order of the pairs.
     rows: pa.Table
@@ -22,7 +22,7 @@ class JoinedRows:
 
 
 class UserFunction(Protocol):
-    """A user's merge function, called row by row or with whole tables. The tables hold only data columns, no meta columns."""
+    """A user's merge function, called row by row or with whole tables. The rows have only data columns, no meta columns."""
 
     @property
     def guard(self) -> Guard:
@@ -32,4 +32,4 @@ class UserFunction(Protocol):
         """Return the merged row for each pair of rows: row i of `old` and row i of `new`. All tables have the same columns."""
 
     def begin(self, new: pa.Table) -> JoinedRows:
-        """Return the rows to write for keys that have no old row."""
+        """Return the rows to write for keys that have no old row. `new` has the incoming rows of these keys."""

@@ -30,9 +30,9 @@ _THIS_FOLDER = os.path.dirname(__file__)
 
 @dataclass
 class CallProgress:
-    """The position of the row for which the user's function is being called, if it is called row by row.
+    """The position of the row for which the user's function is being called, if the function is called row by row.
 
-    The thread that calls the function writes it; the thread that watches the time limit reads it.
+    The thread that calls the function writes the position; the thread that watches the time limit reads it.
     """
 
     at: int = 0
@@ -50,11 +50,12 @@ class Guard:
     timeout_s: float = 0.0
 
     def call(self, work: Callable[[CallProgress], T], rows: pa.Table) -> T:
-        """Call `work` and return its result.
+        """Call `work`, which calls the user's function, and return the result of `work`.
 
         Args:
-            work: calls the user's function, for one row after another or once for all, and updates the progress that it receives.
-            rows: the rows that `work` is about, to name in an error the key of the row in progress.
+            work: calls the user's function, for one row after another or once for all rows. It is called with a `CallProgress`
+                and stores in it the position of the current row.
+            rows: the rows that the user's function merges; an error names the key of the current row.
 
         Raises:
             PayloadError: `work` raised an exception, or one call of the function took longer than `timeout_s`.
@@ -94,7 +95,13 @@ class Guard:
         return ", ".join(parts) or f"(row {at})"
 
     def _run_with_limit(self, outcome: _Outcome[T], progress: CallProgress, rows: pa.Table) -> None:
-        """Run the work on a thread of its own. Raise PayloadError if one call of the user's function exceeds `timeout_s`."""
+        """Run `outcome` on a thread of its own. Raise PayloadError if one call of the user's function exceeds `timeout_s`.
+
+        Args:
+            outcome: the call to run. It keeps the result.
+            progress: the position of the current row, which the call updates.
+            rows: the rows that the function merges, to name in an error the key of the current row.
+        """
         thread = threading.Thread(target=outcome.run, name=f"penstock {self.what}", daemon=True)
         thread.start()
         last = progress.at
@@ -111,7 +118,7 @@ class Guard:
 
 
 class _Outcome(Generic[T]):
-    """The result of `work`, run perhaps on another thread: its value in `values`, or the exception that it raised in `error`."""
+    """A call of `work`, perhaps on another thread, and its result: the value in `values`, or the exception in `error`."""
 
     def __init__(self, work: Callable[[CallProgress], T], progress: CallProgress) -> None:
         self._work = work
@@ -120,7 +127,7 @@ class _Outcome(Generic[T]):
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """Call `work`, and keep its value or its exception."""
+        """Call `work`, and store its value in `values` or its exception in `error`."""
         try:
             self.values.append(self._work(self._progress))
         except BaseException as e:  # also SystemExit: a function that exits must not end a worker

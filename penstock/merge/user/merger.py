@@ -62,7 +62,10 @@ class UserMerger(Merger):
         return MergedPairs(choices, self, old, at, new, rows)
 
     def join_pairs(self, old: pa.Table, new: pa.Table) -> tuple[Choices, pa.Table]:
-        """Return BUILD or DELETE for each (stored, incoming) pair, and the merged rows of the BUILD pairs in their order."""
+        """Return BUILD or DELETE for each (stored, incoming) pair of rows, and a table of the merged rows of the BUILD pairs.
+
+        A pair is row i of `old` and row i of `new`. The merged rows are in the order of the pairs.
+        """
         gone = self.is_delete(new)
         fresh = is_fresh(new) & ~gone
         new = drop_marks(new)
@@ -79,10 +82,10 @@ class UserMerger(Merger):
         return choices, take_rows(pa.concat_tables([joined.rows, begun.rows]), np.argsort(places))
 
     def insert(self, new: pa.Table) -> tuple[Flags, pa.Table]:
-        """Return a mask over `new`, true for the rows to write, and these rows as the user's function returned them.
+        """Return a mask over `new`, true for the rows to write, and a table of these rows as the user's function returned them.
 
-        `new` are incoming rows whose key has no stored row. A row that was merged in another partition (mark `MADE`) is written
-        unchanged, because the function must not be called for it twice.
+        `new` are incoming rows whose key has no stored row. A row that was already merged in another partition (its column
+        `MADE` is true) is written unchanged, because the function must not be called for it twice.
         """
         kept = ~self.is_delete(new)
         made = is_made(new)
@@ -97,10 +100,10 @@ class UserMerger(Merger):
         return kept, take_rows(pa.concat_tables([begun.rows, take_rows(new, unchanged)]), order)
 
     def fold(self, runs: Runs) -> Folded:
-        """Join neighbouring rows until one row of each run is left, as `join_neighbours` does, but with deletes among the rows.
+        """Reduce each run (the rows of one key) to one row: join neighbouring rows in pairs until one row is left.
 
-        A round replaces each row at an even place and the row behind it by one row: the joined row, or the newer row alone if
-        one of the two is a delete or the newer one follows a delete.
+        Works like `join_neighbours`, but with deletes among the rows. A pair becomes the joined row, or the newer row alone if
+        one of the two rows is a delete or the newer row follows a delete.
         """
         runs = runs.sort_by_ordering()
         rows = drop_marks(runs.rows)
@@ -128,7 +131,10 @@ class UserMerger(Merger):
         return Folded(rows, fresh & ~gone, gone)
 
     def _join(self, old: pa.Table, new: pa.Table) -> JoinedRows:
-        """Call the user's function with the data columns of the pairs; return the merged rows with the meta columns of `new`."""
+        """Call the user's function with the data columns of the rows; return the merged rows with the meta columns of `new`.
+
+        Row i of `old` and row i of `new` have the same key.
+        """
         if not new.num_rows:
             return JoinedRows(new, np.zeros(0, np.bool_))
         data = _select_data(new)
@@ -136,7 +142,7 @@ class UserMerger(Merger):
         return _add_meta_columns(self.function.join(stored, data), new)
 
     def _begin(self, new: pa.Table) -> JoinedRows:
-        """Call the user's function for rows of keys without an old row; return its rows with the meta columns of `new`."""
+        """Call the user's function for incoming rows whose key has no old row; return its rows with the meta columns of `new`."""
         if not new.num_rows:
             return JoinedRows(new, np.zeros(0, np.bool_))
         return _add_meta_columns(self.function.begin(_select_data(new)), new)
@@ -163,7 +169,10 @@ def _select_data(rows: pa.Table) -> pa.Table:
 
 
 def _add_meta_columns(joined: JoinedRows, new: pa.Table) -> JoinedRows:
-    """Return the joined rows with the meta columns of the new rows of their pairs."""
+    """Return `joined` with the meta columns of `new` added.
+
+    The row joined from row i of `new` gets the meta columns of that row.
+    """
     if joined.rows.num_columns == new.num_columns:
         return joined
     kept = new.filter(pa.array(~joined.gone)) if joined.gone.any() else new
@@ -173,5 +182,5 @@ def _add_meta_columns(joined: JoinedRows, new: pa.Table) -> JoinedRows:
 
 
 def _take_some(rows: pa.Table, at: Positions) -> pa.Table:
-    """Return the rows at ascending positions. If these are all rows, return the table itself, without a copy."""
+    """Return the rows at the ascending positions `at`. If these are all rows, return `rows` itself, without a copy."""
     return rows if len(at) == rows.num_rows else take_rows(rows, at)

@@ -28,7 +28,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class RowFunction:
-    """A user's function that takes one pair of rows at a time, as dictionaries (`@penstock.payload`)."""
+    """A user's function that takes one old row and one new row as dictionaries. Users register it with `@penstock.payload`."""
 
     registered: Registered
     guard: Guard
@@ -42,7 +42,10 @@ class RowFunction:
         return self._call_for_all(None, new)
 
     def _call_for_all(self, old: pa.Table | None, new: pa.Table) -> JoinedRows:
-        """Call the user's function for all pairs, `_ROWS_AT_A_TIME` at a time. `old` is None if there are no old rows."""
+        """Call the user's function for row i of `old` and row i of `new`, for every i; return the checked results.
+
+        Rows are converted to dictionaries `_ROWS_AT_A_TIME` at a time. `old` is None if the keys have no old rows.
+        """
         rows = []
         gone = []
         for start in range(0, max(new.num_rows, 1), _ROWS_AT_A_TIME):
@@ -53,9 +56,9 @@ class RowFunction:
         return JoinedRows(pa.concat_tables(rows), np.concatenate(gone))
 
     def _call_for_part(self, old: pa.Table | None, new: pa.Table) -> JoinedRows:
-        """Call the user's function for each pair of a part, under the guard.
+        """Call the user's function for row i of `old` and row i of `new`, for every i, under the guard's time limit.
 
-        Turn the dictionaries that it returns into a checked table.
+        Return the dictionaries that the function returned as a checked table. Called with at most `_ROWS_AT_A_TIME` rows.
         """
 
         def call(progress: CallProgress) -> list[Any]:
@@ -71,9 +74,11 @@ class RowFunction:
         return JoinedRows(check_rows(self.guard, self._to_table(kept_rows, new), old, new).rows, gone)
 
     def _call_for_each(self, old: pa.Table | None, new: pa.Table, progress: CallProgress) -> list[Any]:
-        """Return the result of the user's function for each pair: a dictionary or None.
+        """Return what the user's function returned for each row of `new`: a dictionary, or None to delete the key.
 
-        Keep the current position in `progress`.
+        Args:
+            old: the old rows, row i for row i of `new`; None if the keys have no old rows.
+            progress: receives the position of the current row.
         """
         function = self.registered.function
         expected = set(new.column_names)
@@ -88,11 +93,13 @@ class RowFunction:
         return returned
 
     def _check_row(self, row: Any, expected: set[str], new: pa.Table, at: int) -> None:
-        """Raise PayloadError if the function returned no dictionary, or one with other keys than the table's columns.
+        """Raise PayloadError if the user's function returned no dictionary, or one whose keys are not the table's columns.
 
         Args:
-            expected: the names of the table's columns. `_hoodie_is_deleted` may come in addition.
-            new: the new rows, and `at` the position of the current one, to name its key in the error.
+            row: what the function returned.
+            expected: the names of the table's columns. The dictionary may also have the key `_hoodie_is_deleted`.
+            new: the new rows, to name the record key in the error.
+            at: the position in `new` of the row for which the function was called.
         """
         if not isinstance(row, dict):
             raise self.guard.make_error(f"returned a {type(row).__name__}, neither a dict nor None,", new, at)
@@ -114,7 +121,10 @@ class RowFunction:
         return pa.table(columns, schema=new.schema)
 
     def _to_column(self, values: list[Any], field: pa.Field, new: pa.Table) -> pa.Array:
-        """Return the values as an array of the field's type. Raise PayloadError about the first value that does not fit."""
+        """Return the values as an array of the field's type.
+
+        Raise PayloadError about the first value that Arrow cannot convert.
+        """
         try:
             return pa.array(values, field.type)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
