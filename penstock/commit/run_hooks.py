@@ -6,10 +6,10 @@ after-commit hooks, when the new table is in place.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 
 from penstock.hooks import HOOKS, HookContext, HookOutcome, PendingCommit, PublishedCommit
+from penstock.user_warning import warn_user
 
 
 def run_before_hooks(context: HookContext, commit: PendingCommit) -> None:
@@ -34,11 +34,9 @@ def run_after_hooks(context: HookContext, commit: PublishedCommit) -> PublishedC
             hook.after_commit(commit)
         except Exception as e:  # the commit is part of the table: no error of a hook may look like a failed write
             error = _describe(e)
-            warnings.warn(
+            warn_user(
                 f"commit {commit.instant} of {context.table.base_path} is done, do not run it again; but hook {name!r} failed "
-                f"after it: {error}",
-                RuntimeWarning,
-                stacklevel=4,
+                f"after it: {error}"
             )
             outcomes.append(HookOutcome(name, error))
         else:

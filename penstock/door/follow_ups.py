@@ -6,8 +6,6 @@ a warning, and the next service runs. This holds for errors of Spark too. If the
 
 from __future__ import annotations
 
-import warnings
-
 from pyspark.sql import SparkSession
 
 from penstock import options as o
@@ -15,6 +13,7 @@ from penstock.door.services import make_stages, services_after_write
 from penstock.errors import PenstockError, StorageError
 from penstock.options import Options
 from penstock.table.state import TableState, reload_timeline
+from penstock.user_warning import warn_user
 
 
 def follow_up(spark: SparkSession, table: TableState) -> tuple[str, ...]:
@@ -69,7 +68,7 @@ def _report(noun: str, error: Exception, *, raises: bool) -> str:
         # The type stays where callers can tell errors apart by it.
         error_type = type(error) if isinstance(error, PenstockError | FileNotFoundError) else PenstockError
         raise error_type(text) from error
-    warnings.warn(text, RuntimeWarning, stacklevel=4)
+    warn_user(text)
     return f"{noun}: {describe_error(error)}"
 
 

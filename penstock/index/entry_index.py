@@ -6,7 +6,6 @@ puts, removes and undoes entries around commits, rollbacks and restores (`entry_
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timezone
@@ -34,6 +33,7 @@ from penstock.table.slice_keys import read_keys
 from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.instant import Instant, parse_time
 from penstock.timeline.timeline import Timeline
+from penstock.user_warning import warn_user
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class EntryIndex(Index):
             files.runner.run(remove_entries, self._tasks(self.store, files, KeyChange.REMOVED), int)
         except Exception as e:
             text = f"the write is done, but entries of keys that it deleted stay in the index, which does no harm: {e}"
-            warnings.warn(text, RuntimeWarning, stacklevel=4)
+            warn_user(text)
 
     def _tasks(
         self, store: EntryStore, files: WrittenFiles, change: KeyChange, timeline: Timeline | None = None

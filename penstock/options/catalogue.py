@@ -10,7 +10,6 @@ To add an option, declare it in an area module. To add an area, write a module, 
 from __future__ import annotations
 
 import difflib
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -41,8 +40,24 @@ from penstock.options import (
     write,
 )
 from penstock.options.option import Family, Option, Options, UnknownOptionWarning
+from penstock.user_warning import warn_user
 
-PREFIXES: Final = ("hoodie.", "penstock.")
+#: Options of other table formats, in lower case, each with the option of the same purpose.
+_NAMES_ELSEWHERE: Final = {
+    "timestampasof": read.AS_OF_INSTANT.key,
+    "versionasof": read.AS_OF_INSTANT.key,
+    "as-of-timestamp": read.AS_OF_INSTANT.key,
+    "snapshot-id": read.AS_OF_INSTANT.key,
+    "startingtimestamp": read.BEGIN_INSTANT.key,
+    "startingversion": read.BEGIN_INSTANT.key,
+    "start-snapshot-id": read.BEGIN_INSTANT.key,
+    "endingtimestamp": read.END_INSTANT.key,
+    "endingversion": read.END_INSTANT.key,
+    "end-snapshot-id": read.END_INSTANT.key,
+    "readchangefeed": read.QUERY_TYPE.key,
+    "partitionoverwritemode": write.OPERATION.key,
+    "replacewhere": write.OPERATION.key,
+}
 
 
 @dataclass(frozen=True)
@@ -126,7 +141,8 @@ def read_options(raw: Mapping[str, object]) -> Options:
     """Check the options that a user set; return them as `Options`.
 
     Numbers and booleans become strings as in Spark. A value of None means that the option is not set. Known keys and aliases may
-    have any case. Keys that are not in the catalogue are kept, with a warning if they begin with `hoodie.` or `penstock.`.
+    have any case. Keys that are not in the catalogue are kept, with a warning that names the nearest key of the catalogue. There
+    is no warning for keys that the write stores in its commit, see `hoodie.datasource.write.commitmeta.key.prefix`.
 
     Raises:
         OptionError: a value is not allowed or does not parse, or one option is set twice to different values.
@@ -142,13 +158,13 @@ def read_options(raw: Mapping[str, object]) -> Options:
         key = option.key if option else name
         if option:
             text = _check_value(option, name, text)
-        elif name.lower().startswith(PREFIXES) and not _is_in_family(name):
-            _warn_unknown(name)
         if key in texts and texts[key] != text:
             raise _set_twice(option, (names[key], texts[key]), (name, text))
         texts[key] = text
         names[key] = name
-    return Options(texts)
+    options = Options(texts)
+    _warn_unknown(options)
+    return options
 
 
 def _to_text(name: str, value: object) -> str | None:
@@ -210,11 +226,31 @@ def _is_in_family(name: str) -> bool:
     return False
 
 
-def _warn_unknown(name: str) -> None:
-    """Warn that a key is not in the catalogue, and name the most similar key or alias."""
-    nearest = difflib.get_close_matches(name.lower(), _BY_NAME, n=1, cutoff=0.75)
-    hint = f"; did you mean '{_spelling(nearest[0])}'?" if nearest else ""
-    warnings.warn(f"unknown option '{name}' has no effect{hint}", UnknownOptionWarning, stacklevel=3)
+def _warn_unknown(options: Options) -> None:
+    """Warn about each key that is not in the catalogue, and name the nearest key or alias."""
+    stored_in_commit = options[write.COMMIT_METADATA_KEY_PREFIX]
+    for name in options:
+        is_stored = stored_in_commit and name.startswith(stored_in_commit)
+        if lookup(name) is not None or is_stored or _is_in_family(name):
+            continue
+        nearest = _find_nearest(name.lower())
+        hint = f"; did you mean '{nearest}'?" if nearest else ""
+        warn_user(f"unknown option '{name}' has no effect{hint}", UnknownOptionWarning)
+
+
+def _find_nearest(lower: str) -> str | None:
+    """Return the key or alias that a user may have meant by an unknown key, given in lower case; None if none is similar.
+
+    This is an option with the same purpose as an option of another table format, a key of which only the beginning is missing,
+    or the most similar key.
+    """
+    if lower in _NAMES_ELSEWHERE:
+        return _NAMES_ELSEWHERE[lower]
+    longer = [name for name in _BY_NAME if "." in lower and name.endswith(f".{lower}")]
+    if longer:
+        return _spelling(min(longer, key=len))
+    similar = difflib.get_close_matches(lower, _BY_NAME, n=1, cutoff=0.75)
+    return _spelling(similar[0]) if similar else None
 
 
 def _spelling(lower: str) -> str:

@@ -28,7 +28,7 @@ LONG_MAX: Final = 2**63 - 1
 
 
 class UnknownOptionWarning(UserWarning):
-    """Warns about a `hoodie.*` or `penstock.*` key that is not in the catalogue, usually a typing error. It has no effect."""
+    """Warns about a key that is not in the catalogue, usually a typing error or an option of another format. It has no effect."""
 
 
 @dataclass(frozen=True)

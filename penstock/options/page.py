@@ -14,9 +14,9 @@ _INTRODUCTION: Final = """\
 This page is generated from the catalogue in `penstock/options`; `python scripts/render_options.py` writes it.
 
 Set options with `df.write.option(...)` and `spark.read.option(...)`. Keys may have any case. A value of a wrong form is an
-error that says what is expected. A `hoodie.` or `penstock.` key that is not on this page raises an `UnknownOptionWarning`, which
-names the nearest known key. Defaults are those of Hudi 0.15. Where Hudi infers a value, the default is none and the description
-says what decides.
+error that says what is expected. A key that is not on this page has no effect. An `UnknownOptionWarning` says so, at your line,
+and names the nearest key. Keys that begin with `_` are stored in the commit, as in Hudi. Defaults are those of Hudi 0.15. Where
+Hudi infers a value, the default is none and the description says what decides.
 
 | status | meaning |
 | --- | --- |

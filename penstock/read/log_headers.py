@@ -8,7 +8,6 @@ read the rest.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -28,6 +27,7 @@ from penstock.filegroup.model import FileSlice
 from penstock.merge.kernels.gather import Positions
 from penstock.read.plan import QueryPlan
 from penstock.storage import Storage
+from penstock.user_warning import warn_user
 
 #: Up to this number of log files the driver reads all headers: that is fast, and a damaged log is reported during planning.
 _FEW_LOG_FILES = 64
@@ -77,7 +77,7 @@ def read_log_headers(plan: QueryPlan) -> QueryPlan:
                 if len(plan.slices) == 1:
                     raise
                 where = f"a query that reads partition {file_slice.partition_path!r} of {plan.table.base_path} fails"
-                warnings.warn(f"{where}: {problem}", RuntimeWarning, stacklevel=2)
+                warn_user(f"{where}: {problem}")
                 continue
             scans[file_slice] = headers.scan
             if headers.touched is not None:

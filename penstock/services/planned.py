@@ -16,7 +16,6 @@ turn take into account only the plans whose instant is earlier than their own.
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -44,6 +43,7 @@ from penstock.table.state import TableState, read_table_schema, reload_timeline
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.store import instant_path, load_timeline, request_instant
+from penstock.user_warning import warn_user
 from penstock.workers.driver_limit import fits_on_driver
 from penstock.workers.runner import Runner
 
@@ -281,7 +281,7 @@ def _warn_not_planned(table: TableState, noun: str, reason: str) -> None:
     Args:
         noun: the kind of plan, for example "compaction".
     """
-    warnings.warn(f"no {noun} of {table.base_path} is planned now: {reason}", RuntimeWarning, stacklevel=4)
+    warn_user(f"no {noun} of {table.base_path} is planned now: {reason}")
 
 
 def writes_under_way(table: TableState) -> list[Instant]:

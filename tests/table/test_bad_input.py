@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -259,6 +260,19 @@ def test_an_option_that_is_not_supported_is_refused_with_its_name(
 def test_an_unknown_option_is_warned_about_with_the_most_similar_one(spark: Any, table_path: str) -> None:
     with pytest.warns(UserWarning, match=r"did you mean 'hoodie\.parquet\.max\.file\.size'"):
         write(trips(spark, ROW), table_path, {**BULK, "hoodie.parquet.max.filesize": "5"})
+
+
+@pytest.mark.parametrize("key", ["hoodie.parquet.max.filesize", "datasource.write.operation", "timestampAsOf"])
+def test_a_warning_about_an_option_points_at_the_users_line(spark: Any, table: str, key: str) -> None:
+    """Also where PySpark's frames are between, and from a method of Table."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trips(spark, ROW).write.format("hudi").options(**BULK).option(key, "5").mode("append").save(table)
+        spark.read.format("hudi").option(key, "5").load(table)
+        penstock.Table.open(table).insert(trips(spark, ROW), options={key: "5"})
+    unknown = [warning for warning in caught if f"unknown option '{key}'" in str(warning.message)]
+    assert {warning.filename for warning in unknown} == {__file__}
+    assert len({warning.lineno for warning in unknown}) == 3
 
 
 def test_a_query_type_that_does_not_exist_is_refused(spark: Any, table: str) -> None:

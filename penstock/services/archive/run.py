@@ -7,7 +7,6 @@ crash the next run archives the same instants again, without writing entries twi
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -34,6 +33,7 @@ from penstock.timeline.archive import (
 )
 from penstock.timeline.instant import Action, Instant, State, parse_instant
 from penstock.timeline.store import FOLDER, read_metadata
+from penstock.user_warning import warn_user
 from penstock.workers.run_kernels import run_on_driver
 
 #: How many names to try for the new archive file, if concurrent archiving takes each of them.
@@ -172,7 +172,7 @@ def _make_entry(table: TableState, instant: Instant, file: FileInfo) -> Entry | 
             raise CorruptFile(
                 f"{e}. Restore it from a copy, or set {o.FAIL_ON_ARCHIVING.key}=false to leave it where it is"
             ) from e
-        warnings.warn(f"{file.path} stays on the timeline: {e}", RuntimeWarning, stacklevel=5)
+        warn_user(f"{file.path} stays on the timeline: {e}")
         return None
 
 

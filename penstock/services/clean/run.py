@@ -9,7 +9,6 @@ same files again.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -37,6 +36,7 @@ from penstock.timeline.clean_file import (
 )
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.store import instant_path, load_timeline, transition
+from penstock.user_warning import warn_user
 from penstock.workers.driver_limit import fits_on_driver
 from penstock.workers.runner import Runner
 
@@ -167,11 +167,9 @@ def _read_plan(table: TableState, instant: Instant) -> CleanPlan | None:
         return None  # another process finished the clean, or gave it up
     for state in (State.INFLIGHT, State.REQUESTED):
         table.storage.delete(instant_path(table.base_path, instant.in_state(state)))
-    warnings.warn(
+    warn_user(
         f"clean {instant.time} of {table.base_path} is given up, its plan cannot be read ({problem}); the next clean finds what "
-        "it would have deleted",
-        RuntimeWarning,
-        stacklevel=5,
+        "it would have deleted"
     )
     return None
 

@@ -370,9 +370,41 @@ def test_an_unknown_key_without_a_similar_one_warns_without_a_suggestion() -> No
         read_options({"penstock.zzz": "1"})
 
 
-def test_keys_of_other_libraries_pass_unchanged() -> None:
-    given = {"_My.Key": " Value ", "spark.sql.shuffle.partitions": "4", "mergeSchema": "true"}
-    assert read_options(given).raw == given
+@pytest.mark.parametrize(
+    ("key", "nearest"),
+    [
+        ("datasource.write.operation", "hoodie.datasource.write.operation"),
+        ("recordkey.field", "hoodie.datasource.write.recordkey.field"),
+        ("write.recordkey.field", "hoodie.datasource.write.recordkey.field"),
+        ("hodie.table.name", "hoodie.table.name"),
+        ("table.name", "hoodie.table.name"),
+        ("timestampAsOf", "as.of.instant"),
+        ("versionAsOf", "as.of.instant"),
+        ("startingTimestamp", "hoodie.datasource.read.begin.instanttime"),
+        ("partitionOverwriteMode", "hoodie.datasource.write.operation"),
+        ("as.of.instants", "as.of.instant"),
+    ],
+)
+def test_an_unknown_key_without_hudis_prefix_warns_with_the_nearest_one(key: str, nearest: str) -> None:
+    with pytest.warns(UnknownOptionWarning) as caught:
+        assert read_options({key: "1"}).raw == {key: "1"}
+    assert [str(warning.message) for warning in caught] == [f"unknown option '{key}' has no effect; did you mean '{nearest}'?"]
+    assert caught[0].filename == __file__
+
+
+def test_keys_of_other_libraries_are_kept_with_a_warning_that_they_have_no_effect() -> None:
+    given = {"spark.sql.shuffle.partitions": "4", "mergeSchema": "true"}
+    with pytest.warns(UnknownOptionWarning) as caught:
+        assert read_options(given).raw == given
+    assert [str(warning.message) for warning in caught] == [f"unknown option '{key}' has no effect" for key in given]
+
+
+def test_keys_that_the_commit_stores_do_not_warn() -> None:
+    prefix = "hoodie.datasource.write.commitmeta.key.prefix"
+    for given in ({"_My.Key": " Value "}, {prefix: "run.", "run.id": "7"}):
+        assert read_options(given).raw == given
+    with pytest.warns(UnknownOptionWarning, match="'_id'"):
+        read_options({prefix: "run.", "_id": "7"})
 
 
 def all_families() -> list[Family]:
