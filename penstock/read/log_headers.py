@@ -47,7 +47,7 @@ class _Headers(NamedTuple):
 
 
 def read_log_headers(plan: QueryPlan) -> QueryPlan:
-    """Read block headers on the driver if that is cheap or useful; return the plan with `log_scans` and `touched` filled.
+    """Read block headers on the driver if that is cheap or useful. Return the plan with `log_scans`, `touched` and `damaged`.
 
     A damaged log raises Penstock's own error here; raised in a worker, it would arrive as text inside an error of Spark. If the
     plan has several partitions, a damaged log is only a warning here, since a later filter may exclude its partition.
@@ -61,10 +61,11 @@ def read_log_headers(plan: QueryPlan) -> QueryPlan:
     slices = plan.slices_with_logs if few_logs else for_spark
     if not slices:
         return plan
-    times = committed_times(plan.table.timeline, plan.query.as_of)
+    times = committed_times(plan.table.timeline, plan.table.base_path, plan.query.as_of)
     needs_positions = set(for_spark)
     scans: dict[FileSlice, LogScan] = {}
     touched: dict[FileSlice, Positions] = {}
+    damaged: set[FileSlice] = set()
     with ThreadPoolExecutor(_SLICES_AT_ONCE) as pool:
         running: dict[FileSlice, Future[_Headers]] = {}
         for file_slice in slices:
@@ -78,11 +79,12 @@ def read_log_headers(plan: QueryPlan) -> QueryPlan:
                     raise
                 where = f"a query that reads partition {file_slice.partition_path!r} of {plan.table.base_path} fails"
                 warn_user(f"{where}: {problem}")
+                damaged.add(file_slice)
                 continue
             scans[file_slice] = headers.scan
             if headers.touched is not None:
                 touched[file_slice] = headers.touched
-    return replace(plan, log_scans=scans, touched=touched)
+    return replace(plan, log_scans=scans, touched=touched, damaged=frozenset(damaged))
 
 
 def _slices_for_spark(plan: QueryPlan) -> Sequence[FileSlice]:

@@ -11,8 +11,9 @@ Each slice is read in one of three ways:
   columns through Python.
 
 So filters and columns are applied before workers start, where possible. If partitions are few and large, each has a DataFrame
-of its own whose partition columns are literals, and Spark drops the DataFrames that a filter excludes. If the caller names the
-wanted columns, workers read no others.
+of its own whose partition columns are literals, and Spark drops the DataFrames that a filter excludes. The same holds for slices
+whose logs are known to be damaged: a query with a filter for other partitions does not read them. If the caller names the wanted
+columns, workers read no others.
 """
 
 from __future__ import annotations
@@ -149,6 +150,12 @@ def _read_in_workers(scan: TableScan, slices: Sequence[FileSlice], rules: MergeR
         rules: how workers merge base files and logs.
         read_rows: the function that yields the rows of one slice in a worker.
     """
+    damaged = [file_slice for file_slice in slices if file_slice in scan.plan.damaged]
+    if damaged:
+        whole = [file_slice for file_slice in slices if file_slice not in scan.plan.damaged]
+        by_path = group_by_partition(damaged)
+        apart = [_read_partition(scan, path, by_path[path], rules, read_rows) for path in by_path]
+        return [*_read_in_workers(scan, whole, rules, read_rows), *apart]
     if not slices:
         return []
     by_path = group_by_partition(slices)

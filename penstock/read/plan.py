@@ -42,6 +42,8 @@ class QueryPlan:
     log_scans: Mapping[FileSlice, LogScan] = field(default_factory=dict)
     #: Slice → positions of the base file's rows that its log touches. Only for slices whose base file Spark may read itself.
     touched: Mapping[FileSlice, Positions] = field(default_factory=dict)
+    #: Slices whose logs are damaged. A query that reads them fails.
+    damaged: frozenset[FileSlice] = frozenset()
 
     @property
     def all_slices(self) -> list[FileSlice]:

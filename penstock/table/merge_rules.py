@@ -73,7 +73,7 @@ def build_merge_rules(
     return MergeRules(
         merger=make_merger(payload, settings=settings),
         schema=_file_schema(schema, keeps_operation),
-        times=committed_times(table.timeline, as_of),
+        times=committed_times(table.timeline, table.base_path, as_of),
         ordering=ordering if ordering and _orders_logs(ordering, payload, schema) else None,
         memory_bytes=memory_bytes or options[o.MERGE_MAX_BYTES],
         spill_folder=options[o.SPILLABLE_MAP_PATH] or temporary_folder(),

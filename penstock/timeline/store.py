@@ -142,6 +142,19 @@ def read_metadata(storage: Storage, base_path: str, instant: Instant) -> CommitM
     return read_commit(storage.read(instant_path(base_path, instant)), instant.file_name)
 
 
+def read_recorded_size(storage: Storage, base_path: str, time: str, file_name: str) -> int | None:
+    """Return the size that the completed delta commit at `time` recorded for a log file; None if it is not known.
+
+    It is not known if the delta commit is archived, cannot be parsed, or does not name the file.
+    """
+    try:
+        stats = read_metadata(storage, base_path, Instant(time, Action.DELTA_COMMIT, State.COMPLETED)).stats
+    except (FileNotFoundError, CorruptFile):
+        return None
+    sizes = [stat.file_size_in_bytes for stat in stats if stat.path and stat.path.rpartition("/")[2] == file_name]
+    return max(sizes, default=None)
+
+
 def read_schema(storage: Storage, base_path: str, instant: Instant) -> tuple[str, str | None]:
     """Return (operation, Avro schema as JSON) from the file of a completed write; the schema is None if the file has none.
 

@@ -4,7 +4,8 @@ This is the only place that decides which blocks count; nothing is merged here. 
 before any content is read, and returns a `LogScan`:
 
 1. Files come in the order of the slice, blocks in the order of the file. A torn or damaged block is skipped, as in Hudi. But a
-   damaged block of a completed Penstock write is an error, because Penstock completes no write with a torn block.
+   damaged block of a completed Penstock write is an error, because Penstock completes no write with a torn block. Bytes behind
+   the size that the write recorded for its log file are not the write's: a crashed append of another writer left them.
 2. A block of rows or deletes counts if its instant is committed and not later than the time of the query. If it is later, it is
    skipped, and the blocks behind it are still read. (Hudi 0.15 stops at such a block, even at a rollback block, and may miss
    blocks of earlier commits behind it.)
@@ -39,6 +40,7 @@ from penstock.merge.kernels.gather import Positions, find_column, to_array
 from penstock.schema import avro_to_arrow
 from penstock.schema.avro import AvroRecord
 from penstock.storage import Storage
+from penstock.timeline.store import read_recorded_size
 from penstock.timeline.timeline import Timeline
 
 #: About what a null value takes in an Arrow column: 8 bytes of value or offset, and a validity bit.
@@ -56,6 +58,9 @@ class CommittedTimes:
     #: The first instant of the active timeline. An older instant that is not pending was archived, so it had completed.
     start: str | None = None
     as_of: str | None = None
+    #: The table's base path, below which commits record the sizes of log files. They are read only for a damaged log file; None:
+    #: the sizes are not known.
+    base_path: str | None = None
 
     def sees(self, instant: str) -> bool:
         """Whether a query reads log blocks of this instant: it completed, and is not later than `as_of`."""
@@ -64,9 +69,9 @@ class CommittedTimes:
         return instant in self.completed or (self.start is not None and instant < self.start)
 
 
-def committed_times(timeline: Timeline, as_of: str | None = None) -> CommittedTimes:
+def committed_times(timeline: Timeline, base_path: str, as_of: str | None = None) -> CommittedTimes:
     """Return the instants whose log blocks a query as of `as_of` reads; `as_of` None: a query of the current table."""
-    return CommittedTimes(timeline.completed_times, timeline.pending_times, timeline.start, as_of)
+    return CommittedTimes(timeline.completed_times, timeline.pending_times, timeline.start, as_of, base_path)
 
 
 @dataclass(frozen=True)
@@ -155,9 +160,8 @@ def scan_log_files(storage: Storage, files: Sequence[LogFile], times: CommittedT
     """
     queue = _BlockQueue(times)
     for file in files:
-        with open_log_file(storage, file) as log:
-            for block in scan_blocks(log, file_name=file.path):
-                queue.add(file, block)
+        for block, losers in _scan_file(storage, file, times):
+            queue.add(file, block, losers)
     queue.check_damaged()
     counts = ScanCounts(
         files=len(files),
@@ -167,6 +171,48 @@ def scan_log_files(storage: Storage, files: Sequence[LogFile], times: CommittedT
         rollback_blocks=queue.rollback_count,
     )
     return LogScan(tuple(_put_compacted_in_place(queue.committed)), counts, frozenset(queue.instants))
+
+
+def _scan_file(storage: Storage, file: LogFile, times: CommittedTimes) -> list[tuple[LogBlock, tuple[str, ...]]]:
+    """Return the blocks of a log file, each with the completed Penstock writes whose data was lost with it: none or one.
+
+    If a block is not whole, the commits of the writes that may have written it say where these writes ended. The log is then
+    scanned again: a block that ends where a write ended is whole, whatever a crashed append left behind it.
+    """
+    with open_log_file(storage, file) as log:
+        blocks = list(scan_blocks(log, file_name=file.path))
+        ends: dict[str, int] = {}
+        corrupt = [block for block in blocks if block.type is BlockType.CORRUPT]
+        if corrupt:
+            ends = _read_recorded_ends(storage, file, corrupt, times)
+        if ends:
+            blocks = list(scan_blocks(log, file_name=file.path, known_ends=frozenset(ends.values())))
+    found: list[tuple[LogBlock, tuple[str, ...]]] = []
+    for block in blocks:
+        writers = _completed_writers(file, block, times) if block.type is BlockType.CORRUPT else []
+        found.append((block, tuple(instant for instant in writers if block.offset < ends.get(instant, sys.maxsize))))
+    return found
+
+
+def _read_recorded_ends(storage: Storage, file: LogFile, corrupt: Sequence[LogBlock], times: CommittedTimes) -> dict[str, int]:
+    """Return the size of a log file after each completed write that may have written one of the corrupt blocks.
+
+    A write is missing in the result if it is archived, or if its commit does not name the file.
+    """
+    if times.base_path is None:
+        return {}
+    instants: set[str] = set()
+    for block in corrupt:
+        instants.update(_completed_writers(file, block, times))
+        named = block.header.get(HeaderKey.INSTANT_TIME)
+        if named is not None and times.sees(named):
+            instants.add(named)
+    ends: dict[str, int] = {}
+    for instant in sorted(instants):
+        size_bytes = read_recorded_size(storage, times.base_path, instant, file.name)
+        if size_bytes:
+            ends[instant] = size_bytes
+    return ends
 
 
 class _BlockQueue:
@@ -182,13 +228,16 @@ class _BlockQueue:
         self.corrupt_count = 0
         self.rollback_count = 0
 
-    def add(self, file: LogFile, block: LogBlock) -> None:
-        """Process the header of the next block: queue the block, drop it, or drop the queued blocks that it rolls back."""
+    def add(self, file: LogFile, block: LogBlock, losers: Iterable[str]) -> None:
+        """Process the header of the next block: queue the block, drop it, or drop the queued blocks that it rolls back.
+
+        Args:
+            losers: the completed writes whose data was lost with the block.
+        """
         self.block_count += 1
         if block.type is BlockType.CORRUPT:
             self.corrupt_count += 1
-            for instant in _completed_writers(file, block, self._times):
-                self._damaged.append((instant, block))
+            self._damaged.extend((instant, block) for instant in losers)
         elif block.is_rollback:
             self.rollback_count += 1
             self._roll_back(block.target_instant)

@@ -1,7 +1,8 @@
 """Finds the blocks of a log file, forwards or backwards, and reads all of each block except its content.
 
 A scan needs little memory, however large the log is. A block is whole if its two sizes agree and another block or the end of the
-file follows. A block that is not whole is returned with type CORRUPT, and the scan continues at the next magic.
+file follows. A block that is not whole is returned with type CORRUPT, and the scan continues at the next magic. If the caller
+knows where completed writes ended, a block that ends there is whole whatever follows.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ _MOST_TORN_HEADER = 1024 * 1024
 _WRITTEN_TYPES = frozenset(kind.value for kind in BlockType) - {BlockType.CORRUPT.value}
 
 
-def scan_blocks(log: Any, *, file_name: str = "") -> Iterator[LogBlock]:
+def scan_blocks(log: Any, *, file_name: str = "", known_ends: frozenset[int] = frozenset()) -> Iterator[LogBlock]:
     """Yield the blocks of a log file in order, without their contents.
 
     Args:
         log: an open log file, or its bytes.
         file_name: the file's name, for error messages.
+        known_ends: offsets at which completed writes ended. The bytes behind them may be anything, up to the next magic.
 
     Raises:
         CorruptFile: the file does not begin with a block, or a block is whole but malformed.
@@ -39,10 +41,10 @@ def scan_blocks(log: Any, *, file_name: str = "") -> Iterator[LogBlock]:
     end = file.size()
     at = 0
     while at < end:
-        # This can only fail at the beginning of the file: every later block was found by its magic.
-        if end - at >= len(MAGIC) and _read(file, at, len(MAGIC)) != MAGIC:
+        # This can only fail at the beginning of the file: every later block was found by its magic, or follows a known end.
+        if at not in known_ends and end - at >= len(MAGIC) and _read(file, at, len(MAGIC)) != MAGIC:
             raise CorruptFile(f"log file {file_name or '(unnamed)'}, byte {at}: there is no block")
-        block = _block_at(file, at, end, file_name)
+        block = _block_at(file, at, end, file_name, known_ends)
         yield block
         at += block.size
 
@@ -73,15 +75,20 @@ def scan_blocks_backwards(log: Any, *, file_name: str = "") -> Iterator[LogBlock
         end = block.offset
 
 
-def _block_at(file: Any, at: int, end: int, file_name: str) -> LogBlock:
+def _block_at(file: Any, at: int, end: int, file_name: str, known_ends: frozenset[int] = frozenset()) -> LogBlock:
     """Return the block at offset `at`. A block that is not whole has type CORRUPT and extends to the next magic, or to `end`.
+
+    A CORRUPT block that begins before a known end extends at most to that end.
 
     Args:
         end: the end of the file.
+        known_ends: offsets at which completed writes ended.
     """
-    size = _whole_size(file, at, end)
+    size = _whole_size(file, at, end, known_ends)
     if size is None:
-        next_at = _find_magic(file, min(at + len(MAGIC), end), end)
+        search_from = at + (1 if at in known_ends else len(MAGIC))
+        next_at = _find_magic(file, min(search_from, end), end)
+        next_at = min([next_at, *(known for known in known_ends if known > at)])
         header = _read_torn_header(file, at, next_at)
         return LogBlock(BlockType.CORRUPT, at, next_at - at, header, file_name=file_name)
     return _read_block(file, at, size, file_name)
@@ -99,10 +106,10 @@ def _read_torn_header(file: Any, at: int, end: int) -> dict[int, str]:
     return header
 
 
-def _whole_size(file: Any, at: int, end: int) -> int | None:
+def _whole_size(file: Any, at: int, end: int, known_ends: frozenset[int]) -> int | None:
     """Return the size of the block at offset `at`; None if the block is not whole.
 
-    A block is whole if its two sizes agree, and the next block or the end of the file follows.
+    A block is whole if its two sizes agree, and the next block or the end of the file follows, or a completed write ended there.
     """
     if end - at < FRONT.size + _LEAST_SIZE:
         return None
@@ -117,7 +124,7 @@ def _whole_size(file: Any, at: int, end: int) -> int | None:
         return None
     next_bytes = tail[LONG.size :]
     # Fewer bytes than a magic are the torn beginning of another block. A backward scan passes the end of this block as `end`.
-    if next_at == end or next_bytes == MAGIC or end - next_at < len(MAGIC):
+    if next_at == end or next_at in known_ends or next_bytes == MAGIC or end - next_at < len(MAGIC):
         return next_at - at
     return None
 

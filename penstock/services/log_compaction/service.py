@@ -70,7 +70,7 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
     def make_plan(self, table: TableState) -> CompactionPlan | None:
         """Plan a log compaction of the slices with at least as many log blocks as the options set; None if there are none."""
         busy = find_pending_groups(table).keys()
-        times = committed_times(table.timeline)
+        times = committed_times(table.timeline, table.base_path)
         operations = []
         for file_slice in slices_with_logs(list_groups(table), load_visibility(table), busy):
             blocks = scan_log_files(table.storage, file_slice.log_files, times).blocks

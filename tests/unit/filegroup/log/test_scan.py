@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +21,12 @@ from penstock.filegroup.log.scan import (
     scan_slice,
     touched_positions,
 )
+from penstock.filegroup.model import LogFile
 from penstock.formats.log import BlockType, HeaderKey, encode_avro_block, encode_block, encode_rollback_block, scan_blocks
 from penstock.merge.kernels.fold import LogRecords
 from penstock.schema import META_COLUMNS, arrow_to_avro, avro_text, with_meta_columns
 from penstock.schema.avro import parse_avro
+from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.timeline import Timeline
 from tests.unit.filegroup.slices import ALL_TIMES, AVRO, Slice, data, deletes, rows, rules_of
 
@@ -45,7 +48,7 @@ def read(built: Slice, columns: LogColumns | None = None, times: CommittedTimes 
 
 
 def at(names: str, as_of: str | None = None) -> CommittedTimes:
-    return committed_times(Timeline.from_names(names.split()), as_of)
+    return committed_times(Timeline.from_names(names.split()), "/t", as_of)
 
 
 def compacted(instant: str, of: str, *given: tuple[object, ...]) -> bytes:
@@ -278,6 +281,45 @@ def test_a_damaged_block_of_penstock_does_not_hide_its_neighbours_silently() -> 
     second[0] ^= 0xFF
     with pytest.raises(CorruptFile, match="write 02 had completed it"):
         Slice().base().log(FIRST + bytes(second), of="02").values()
+
+
+def record_size(built: Slice, instant: str, file: LogFile, size_bytes: int) -> None:
+    """Store a delta commit that records the size of a log file."""
+    stat = WriteStat("f-0", "", file.name, num_writes=1, file_size_in_bytes=size_bytes)
+    built.storage.write_new(f"/t/.hoodie/{instant}.deltacommit", write_commit(CommitMetadata((stat,))))
+
+
+@pytest.mark.parametrize("owner", ["02", None], ids=["a log of Penstock", "a log of Hudi"])
+@pytest.mark.parametrize("later", [b"", LAST], ids=["at the end", "before a later append"])
+def test_bytes_behind_the_size_that_a_write_recorded_are_not_its_damage(owner: str | None, later: bytes) -> None:
+    expected = {"a": 3, "b": 2} if later else {"a": 1, "b": 2}
+    for tail in (LAST[:6], LAST[:17], LAST[:-1], bytes(6), bytes(300), b"\xa5" * 77):
+        built = Slice().base().log(FIRST, tail, later, of=owner)
+        record_size(built, "02", built.made.log_files[0], len(FIRST))
+        times = replace(ALL_TIMES, base_path="/t")
+        assert built.values(rules_of(times=times)) == expected, tail
+        assert scan(built, times).counts.corrupt_blocks == 1
+
+
+def test_bytes_before_the_recorded_size_are_damage_whatever_follows_them() -> None:
+    for tail in (b"", bytes(300), LAST[:-1]):
+        for end in range(1, len(FIRST), 11):
+            spoiled = FIRST[:end] + bytes([FIRST[end] ^ 0xFF]) * (len(FIRST) - end)
+            built = Slice().base().log(spoiled, tail, of="02")
+            record_size(built, "02", built.made.log_files[0], len(FIRST))
+            with pytest.raises(
+                CorruptFile, match=r"block at byte 0: it is damaged, and write 02 had completed it|there is no block"
+            ):
+                built.values(rules_of(times=replace(ALL_TIMES, base_path="/t")))
+
+
+def test_without_a_readable_commit_the_size_is_not_known_and_damage_stays_an_error() -> None:
+    for content in (None, b"{", write_commit(CommitMetadata(()))):
+        built = Slice().base().log(FIRST, LAST[:6], of="02")
+        if content is not None:
+            built.storage.write_new("/t/.hoodie/02.deltacommit", content)
+        with pytest.raises(CorruptFile, match="write 02 had completed it"):
+            built.values(rules_of(times=replace(ALL_TIMES, base_path="/t")))
 
 
 def _answer(built: Slice) -> object:
