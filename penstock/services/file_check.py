@@ -33,7 +33,7 @@ FilePlace = tuple[str, str]
 
 @dataclass(frozen=True, order=True)
 class FileProblem:
-    """A problem of one data file: it is needed and missing, or it exists and the timeline does not explain it."""
+    """A problem of one data file: the table needs the file and it is missing, or the timeline does not explain why it exists."""
 
     #: Path of the file relative to the table's base path.
     path: str
@@ -59,7 +59,7 @@ def check_files(table: TableState) -> list[FileProblem]:
 
 @dataclass(frozen=True)
 class _FileCheck:
-    """The check of one table, with the names of all files in its partitions."""
+    """The check of one table: `missing` and `unexplained` compare its timeline with the names of all files in its partitions."""
 
     table: TableState
     #: Names of all files by partition path.
@@ -109,7 +109,7 @@ class _FileCheck:
     def _is_read(self, path: str, log: LogName, newest: str) -> bool:
         """Whether queries read a log file.
 
-        True if it belongs to the newest base file of its file group, or to a later slice without base file.
+        True if the log file belongs to the newest base file of its file group, or to a later slice without base file.
 
         Args:
             path: the partition path.
@@ -144,7 +144,7 @@ class _FileCheck:
         return newest
 
     def _held_by_savepoints(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield (file, reason) for each file that a savepoint holds."""
+        """Yield (file, reason) for each data file that a savepoint keeps."""
         # A savepoint may name log files whose blocks are all of later writes. A restore deletes these log files.
         was_restored = bool(self.table.timeline.filter(Action.RESTORE))
         for savepoint in read_savepoints(self.table):
@@ -211,7 +211,7 @@ class _FileCheck:
         return None
 
     def _instants_taken_back(self, path: str, parsed: LogName) -> set[str]:
-        """Return the instant times whose blocks are cancelled by rollback blocks in the slice of a log file.
+        """Return the instant times whose blocks are cancelled by rollback blocks in the slice that a log file belongs to.
 
         Args:
             path: the partition path.
@@ -236,7 +236,11 @@ class _FileCheck:
 
 
 def _files_of_plan(time: str, path: str, base_file: str | None, log_files: Sequence[str]) -> Iterator[tuple[FilePlace, str]]:
-    """Yield (file, reason) for the base file and log files of one slice that the pending plan at `time` names."""
+    """Yield (file, reason) for the base file and log files of one slice. The reason is that the pending plan at `time` names it.
+
+    Args:
+        path: the partition path.
+    """
     names = list(log_files) if base_file is None else [base_file, *log_files]
     for name in names:
         yield (path, name), f"plan {time} names it"

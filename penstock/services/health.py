@@ -45,7 +45,7 @@ class Finding:
 
     @property
     def is_fine(self) -> bool:
-        """Whether the value is good: there is no suggestion."""
+        """Whether the value of the measure is good: `suggestion` is empty."""
         return not self.suggestion
 
 
@@ -115,7 +115,7 @@ def _log_ratio(table: TableState, slices: Sequence[FileSlice]) -> Finding:
 
 
 def _pending(table: TableState) -> Finding:
-    """Return the finding on pending instants, counted by kind, with what to do about each kind."""
+    """Return the finding on pending instants: how many there are of each kind, and what to do about each kind."""
     clusterings = set(find_pending_clusterings(table).values())
     kinds = Counter(_kind_of(instant, clusterings) for instant in table.timeline.pending)
     fixes = [_FIXES[kind] for kind in _FIXES if kind in kinds]

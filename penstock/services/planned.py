@@ -106,9 +106,9 @@ class PlannedService(TableService, Generic[PlanT, TaskT]):
     raises_after_write: ClassVar[bool] = True
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
-        """Run pending plans; then, if another plan is due, make it and run it.
+        """Run pending plans; then, if another plan is due, make that plan and run it.
 
-        Return the number of runs as text for a report; None if no plan was run.
+        Return how many plans were run as text for a report; None if no plan was run.
         """
         return describe_runs(schedule_and_run(spark, table, self, stages))
 
@@ -118,7 +118,7 @@ class PlannedService(TableService, Generic[PlanT, TaskT]):
         """Raise Unsupported if the service does not work on this table, for example a compaction of a copy-on-write table."""
 
     def refresh(self, table: TableState) -> TableState:
-        """Return the table with its timeline read from storage again."""
+        """Return a copy of the table with its timeline read from storage again."""
         return reload_timeline(table)
 
     @abstractmethod
@@ -150,7 +150,7 @@ class PlannedService(TableService, Generic[PlanT, TaskT]):
 
     @abstractmethod
     def make_tasks(self, run: PlanRun[PlanT]) -> Sequence[TaskT]:
-        """Return the tasks that the plan is divided into.
+        """Return the tasks into which the plan is divided. Writes nothing.
 
         Called before the inflight file is written, so after an error there is nothing to roll back.
         """
@@ -186,11 +186,14 @@ class PlannedService(TableService, Generic[PlanT, TaskT]):
         """
 
     def extra_metadata(self, plan: PlanT) -> Mapping[str, str]:
-        """Return the extra metadata to copy from the plan to the commit. By default there is none."""
+        """Return the extra metadata that the commit gets from the plan. The default returns an empty mapping."""
         return {}
 
     def replaced_groups(self, plan: PlanT) -> Mapping[str, tuple[str, ...]] | None:
-        """Return the file ids that the commit replaces, by partition path; None if the commit is not a replace commit."""
+        """Return the file ids that the commit replaces, by partition path; None if the commit is not a replace commit.
+
+        The default returns None.
+        """
         return None
 
 
@@ -204,8 +207,8 @@ def schedule(table: TableState, service: PlannedService[Any, Any], *, due: bool 
         due: True to make a plan even if `service.is_due` would return False.
 
     Returns:
-        The plan's instant; None if no plan was stored. If concurrent writes prevented it, a warning says so, except for a service
-            that runs alone (`runs_alone`).
+        The plan's instant; None if no plan was stored. If concurrent writes are the reason, a warning says so, except for a
+            service that runs only while no write is under way (`runs_alone`).
     """
     service.check_table(table)
     for _ in range(_ATTEMPTS):
@@ -225,7 +228,10 @@ def schedule(table: TableState, service: PlannedService[Any, Any], *, due: bool 
 
 
 def _waits(table: TableState, service: PlannedService[Any, Any]) -> bool:
-    """Whether a new plan has to wait because writes are under way. Warns if so, except for a service that runs alone."""
+    """Whether a new plan has to wait because writes are under way.
+
+    If so, warn, except for a service that runs only while no write is under way (`runs_alone`).
+    """
     if service.runs_alone:
         return bool(writes_under_way(table))  # no warning: concurrent writes are the normal reason to plan another time
     return waits_for_writes(table, service.noun)
@@ -234,7 +240,7 @@ def _waits(table: TableState, service: PlannedService[Any, Any]) -> bool:
 def store_plan(table: TableState, action: Action, content: bytes) -> Instant | None:
     """Store a plan on the timeline and return its instant.
 
-    If a write changed the timeline after `table.timeline` was loaded and before the plan's instant, delete the plan again and
+    If a write began or completed after `table.timeline` was loaded and before the plan's instant, delete the plan again and
     return None: the plan does not name the files of that write.
 
     Args:
@@ -259,8 +265,8 @@ def waits_for_writes(table: TableState, noun: str, own: str | None = None, since
     Args:
         noun: the kind of plan, for the warning, for example "compaction".
         own: the instant time of the caller's own write, which is ignored; None if the caller does not write.
-        since: the table as loaded earlier. If given, writes that completed after it was loaded count too, not only those that are
-            under way.
+        since: the table as loaded earlier. If given, writes that completed after it was loaded count too. None: only writes that
+            are under way count.
     """
     under_way = [instant for instant in writes_under_way(table) if instant.time != own]
     if under_way:
@@ -301,7 +307,7 @@ def schedule_and_run(
 
     Args:
         due: True to make a new plan even if `service.is_due` would return False, and to raise WriteConflict if another process is
-            running a pending plan. If false, plans that another process is running are skipped.
+            running a pending plan. If false, a plan that another process is running is skipped.
     """
     done = run_pending(spark, table, service, stages, every=due)
     instant = schedule(table, service, due=due)
@@ -315,7 +321,7 @@ def schedule_and_run(
 def run_pending(
     spark: SparkSession, table: TableState, service: PlannedService[Any, Any], stages: Stages, *, every: bool = False
 ) -> list[PublishedCommit]:
-    """Run all pending plans of a service, oldest first, also those whose earlier run crashed. Return the commits of the runs.
+    """Run all pending plans of a service, oldest first, also plans whose earlier run crashed. Return the commits of the runs.
 
     Args:
         every: True to raise WriteConflict for a plan that another process is running. If false, skip that plan.
@@ -337,7 +343,8 @@ def run_plan(
     """Run the pending plan with the instant time `time` and publish its commit.
 
     Returns:
-        The commit; None if the service runs alone (`runs_alone`) and a write is under way. Then the plan stays pending.
+        The commit; None if a write is under way and the service runs only without one (`runs_alone`). Then the plan stays
+            pending.
 
     Raises:
         OptionError: the service has no pending plan at this instant time.
@@ -370,7 +377,7 @@ def _run_and_publish(
 ) -> PublishedCommit | None:
     """Run the tasks of a plan and publish its commit.
 
-    Return None, with the new files deleted, if the service runs alone and a write has begun during the run.
+    Return None, with the new files deleted, if a write began during the run and the service runs only without one (`runs_alone`).
 
     Args:
         change: the change that the plan's inflight file began.
@@ -381,7 +388,10 @@ def _run_and_publish(
     runner = Runner(run.spark, on_driver=_is_small(run.table, slices))
 
     def count_begun() -> int:
-        """Return how many files the run has begun to write, for the progress display."""
+        """Return how many files the tasks of this plan have begun to write: the number of markers on storage.
+
+        The progress display calls it.
+        """
         return len(read_markers(run.table.storage, run.table.base_path, run.time))
 
     progress = TaskProgress(service.count_new_files(run.plan), count_begun)
@@ -409,7 +419,7 @@ def _run_and_publish(
 
 @contextmanager
 def _inflight(table: TableState, instant: Instant) -> Iterator[Change]:
-    """Create the inflight file of a plan and yield its `Change`. The `with` block runs the plan.
+    """Create the inflight file of a plan and yield its `Change`. The caller runs the plan inside the `with` block.
 
     If the block raises an error, the files of the run are deleted and the plan stays pending. If the process crashes, the next
     run of the plan deletes the files.
@@ -463,13 +473,13 @@ def _check_earlier_writes(table: TableState, time: str, noun: str) -> None:
 
 
 def _is_written_to(run: PlanRun[Any]) -> bool:
-    """Whether a write has begun since the run's timeline was loaded. Reads the timeline again."""
+    """Whether a write has begun since `run.table.timeline` was loaded. Reads the timeline again."""
     known = {instant.time for instant in run.table.timeline.instants} | {run.time}
     return any(i.action in WRITE_ACTIONS and i.time not in known for i in reload_timeline(run.table).timeline.instants)
 
 
 def describe_runs(done: Sequence[PublishedCommit]) -> str | None:
-    """Return the number of runs as text for a report, "2 plans run"; None if there were none.
+    """Return how many plans were run, as text for a report such as "2 plans run"; None if none was run.
 
     Args:
         done: the commits of the runs.
@@ -481,7 +491,7 @@ def describe_runs(done: Sequence[PublishedCommit]) -> str | None:
 
 
 def start_over(table: TableState, instant: Instant) -> TableState:
-    """Roll back the files that a crashed run of a plan left, if there was one. Return the table with its timeline loaded again.
+    """Roll back the files that a crashed run of a plan left, if there was one. Return a copy of the table with a new timeline.
 
     Args:
         instant: the instant of the plan.
@@ -505,7 +515,11 @@ def start_over(table: TableState, instant: Instant) -> TableState:
 
 
 def _read_rollback_of(table: TableState, rollback: Instant, instant: Instant) -> Mapping[str, Any] | None:
-    """Read the plan of the pending rollback `rollback`; return None if it does not roll back `instant`, or cannot be read."""
+    """Read the plan of the pending rollback `rollback`; return None if the plan is for another instant or cannot be read.
+
+    Args:
+        instant: the instant that the rollback should be of.
+    """
     try:
         plan = read_container(table.storage.read(instant_path(table.base_path, rollback.in_state(State.REQUESTED))))
     except (FileNotFoundError, CorruptFile):
@@ -516,7 +530,7 @@ def _read_rollback_of(table: TableState, rollback: Instant, instant: Instant) ->
 
 
 def _runs_elsewhere(table: TableState, instant: Instant) -> bool:
-    """Whether another process is running a plan."""
+    """Whether another process is running the plan at `instant`: its inflight file exists and its heartbeat is recent."""
     return instant.state is not State.REQUESTED and is_alive(table, instant.time)
 
 
@@ -532,7 +546,7 @@ def find_pending(table: TableState, pending: Sequence[Instant], time: str, noun:
         noun: the kind of plan, for the message, for example "compaction".
 
     Raises:
-        OptionError: there is no such instant. The message lists the times of all of `pending`.
+        OptionError: there is no such instant. The message lists the times of all pending instants.
     """
     for instant in pending:
         if instant.time == time:

@@ -51,7 +51,7 @@ _MANY_FILES = 1000
 
 
 def restore(spark: SparkSession | None, table: TableState, to: str, stages: Stages) -> RestoreResult:
-    """Restore the table to a commit that has a savepoint: delete everything written after it. No other process may write.
+    """Restore the table to a commit that has a savepoint: delete everything written after the commit. No process may write.
 
     If an earlier restore to the same commit crashed, finish that restore.
 
@@ -87,9 +87,9 @@ def restore(spark: SparkSession | None, table: TableState, to: str, stages: Stag
 
 
 def _find_pending(table: TableState) -> tuple[Instant, RestorePlan] | None:
-    """Return the pending restore with its plan; None if no restore is pending.
+    """Return the instant and the plan of the pending restore; None if no restore is pending.
 
-    A requested restore whose plan cannot be read has not begun, so it is deleted. For an inflight restore, raise CorruptFile.
+    If the plan cannot be read: delete a requested restore, which has not begun; raise CorruptFile for an inflight one.
     """
     for instant in table.timeline.filter(Action.RESTORE):
         if instant.is_completed:
@@ -135,7 +135,7 @@ def _check(table: TableState, to: str) -> None:
 
 
 def _check_not_archived(table: TableState, to: str) -> None:
-    """Raise OptionError if a commit later than the one at `to` is archived, because a restore could not undo it.
+    """Raise OptionError if a commit later than the one at `to` is archived, because a restore could not undo that commit.
 
     Commits are archived oldest first, except those with a savepoint. So if a commit that is older than `to` and has no savepoint
     is still on the timeline, no later commit is archived, and the archive is not read.
@@ -158,7 +158,7 @@ def _check_not_archived(table: TableState, to: str) -> None:
 
 
 def _check_alone(table: TableState) -> None:
-    """Raise WriteConflict if another writer is alive."""
+    """Raise WriteConflict if a pending write of this table is alive, by its heartbeat."""
     pending = [instant for instant in table.timeline.pending if instant.action in WRITE_ACTIONS]
     alive = [instant for instant in pending if is_alive(table, instant.time)]
     if alive:
@@ -185,12 +185,12 @@ def _check_files(table: TableState, to: str) -> None:
 
 
 def _was_restored(table: TableState, to: str) -> bool:
-    """Whether an earlier restore to the commit at `to` has completed. Only a restore deletes files that a savepoint holds."""
+    """Whether an earlier restore to the commit at `to` has completed. Only a restore deletes files that a savepoint keeps."""
     return any(commit == to for commit, _ in list_finished_restores(table))
 
 
 def _request(table: TableState, to: str) -> tuple[Instant, RestorePlan]:
-    """Plan a restore and store the plan on the timeline; return its instant and the plan.
+    """Plan a restore and store the plan on the timeline; return the restore's instant and the plan.
 
     If a write began concurrently, delete the plan again and raise WriteConflict.
     """
@@ -265,7 +265,7 @@ def _run(spark: SparkSession | None, table: TableState, instant: Instant, plan: 
 
 
 def _remove_instant(table: TableState, instant: Instant) -> None:
-    """Remove the pending timeline files, new hash rings, markers and heartbeat of an instant that a restore undoes.
+    """Remove what is left of an instant that a restore undoes: pending timeline files, new hash rings, markers, heartbeat.
 
     The restore plan names a completed compaction by the action of its commit, so files of all actions of the family are removed.
     """
@@ -309,7 +309,7 @@ def _check_done(table: TableState, to: str) -> None:
 
 @dataclass(frozen=True)
 class PartitionTask:
-    """The files of one partition that `restore_partition` checks. Pickled to a worker."""
+    """Task description: the files of one partition that `restore_partition` checks and perhaps deletes. Pickled to a worker."""
 
     storage: Storage
     base_path: str
@@ -322,7 +322,9 @@ class PartitionTask:
 
 
 def _delete_files(spark: SparkSession | None, table: TableState, time: str, plan: RestorePlan) -> RestoreResult:
-    """Delete the data files that were written after the commit, in all partitions. Return which files were deleted and added.
+    """Delete the data files that were written after the commit `plan.to`, in all partitions. Return the result of the restore.
+
+    The result names the deleted files, and the log files that were added.
 
     Args:
         time: the instant time of the restore.
@@ -359,7 +361,7 @@ def restore_partition(task: PartitionTask) -> list[list[Any]]:
 
     Returns:
         Two lists: (name, instant that wrote the file) of each deleted file; and (path, size, instant whose blocks are cancelled)
-            of each log file that was added with a rollback block.
+            of each log file with a rollback block that was added.
     """
     deleted: list[tuple[str, str]] = []
     added: list[tuple[str, int, str]] = []
@@ -377,7 +379,10 @@ def restore_partition(task: PartitionTask) -> list[list[Any]]:
 def _times_in(task: PartitionTask, name: str) -> tuple[set[str], bool]:
     """Return the instant times later than `task.to` that wrote to a file, and whether the file also holds earlier blocks.
 
-    The set is empty for a file that stays unchanged.
+    The set is empty if no later write wrote to the file.
+
+    Args:
+        name: the name of the file.
     """
     base = parse_base_name(name)
     if base is not None:
@@ -393,9 +398,12 @@ def _times_in(task: PartitionTask, name: str) -> tuple[set[str], bool]:
 
 
 def _block_times(task: PartitionTask, name: str) -> Iterator[str]:
-    """Yield the instant time of each block of a log file; for a rollback block, that of the blocks it cancels.
+    """Yield the instant time of each block of a log file; for a rollback block, the instant time whose blocks it cancels.
 
     Corrupt blocks are skipped.
+
+    Args:
+        name: the name of the log file.
     """
     path = join(task.base_path, task.path, name)
     for block in scan_blocks(task.storage.open(path), file_name=path):

@@ -31,7 +31,7 @@ Files = Mapping[str, tuple[str, ...]]
 
 
 def create_savepoint(table: TableState, time: str | None = None, *, user: str = "", comment: str = "") -> Savepoint:
-    """Create a savepoint of a commit: store which files a query as of the commit reads, so that cleaning keeps them.
+    """Create a savepoint of a commit: store the names of the files that a query as of the commit reads. Cleans keep these files.
 
     Args:
         time: the instant time of the commit; None for the newest commit.
@@ -114,7 +114,7 @@ def _is_archived(table: TableState, time: str) -> bool:
 
 
 def _has_savepoint(table: TableState, time: str) -> OptionError:
-    """Return the error for a commit that already has a savepoint."""
+    """Return the OptionError about a commit that already has a savepoint."""
     return OptionError(f"commit {time} of {table.base_path} has a savepoint already; delete_savepoint({time!r}) lets go of it")
 
 
@@ -165,7 +165,7 @@ def _earliest_kept(clean: CleanResult | CleanPlan) -> str:
 
 
 def find_lost_file(table: TableState, time: str) -> str | None:
-    """Return a text that names a file needed by a query as of the commit at `time`, and the clean that deleted it.
+    """Return a text that names a file needed by a query as of the commit at `time`, and the clean that deleted the file.
 
     Return None if no clean deleted a needed file.
     """
@@ -173,7 +173,7 @@ def find_lost_file(table: TableState, time: str) -> str | None:
 
 
 def _find_lost_file(table: TableState, time: str, files: Files, cleans: Iterable[Instant]) -> str | None:
-    """Return a text that names a file needed by a query as of the commit at `time`, and the clean that deleted it.
+    """Return a text that names a file needed by a query as of the commit at `time`, and the clean that deleted the file.
 
     Return None if no clean deleted a needed file. A file group of which no file is left is not needed: it was replaced, perhaps
     by a commit that is archived, and no query as of a commit on the timeline reads it. Files that a restore deleted are not
@@ -223,8 +223,8 @@ def _deleted_by(clean: CleanResult | CleanPlan) -> Files:
 def _needed_files(deleted: Files, files: Files, time: str) -> Iterator[tuple[str, str, str]]:
     """Yield (partition path, file id, file name) of each file that a query as of a commit needs and a clean deletes.
 
-    That is a deleted file whose slice is newer than the one that the query finds in its file group, or a file that the query
-    still finds but a pending clean will delete.
+    A deleted file was needed if its slice is newer than the slice that the query now finds in the file group. A file that the
+    query still finds is needed too; a pending clean may be about to delete it.
 
     Args:
         deleted: the files that a clean has deleted or will delete.

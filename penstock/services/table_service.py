@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class TableService(ABC):
-    """Maintenance of a table that the options ask for. It runs after a write in the writing process, or in a separate process."""
+    """A kind of table maintenance, such as compaction. It runs after a write in the writing process, or in a separate process."""
 
     #: Name in the report of which services ran, for example `clean`.
     name: ClassVar[str]

@@ -49,7 +49,7 @@ def expired_partitions(table: TableState, now: datetime | None = None) -> list[s
 
 
 def _created_before(table: TableState, partition_paths: Iterable[str], cutoff: str) -> set[str]:
-    """Return the partitions that were created before the instant time `cutoff`, by the instant in their metafile."""
+    """Return the partitions that were created before the instant time `cutoff`, by the instant in each partition's metafile."""
     created_before = set()
     for path in partition_paths:
         created = read_creation_instant(table.storage, table.base_path, path)

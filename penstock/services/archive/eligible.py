@@ -30,10 +30,9 @@ _COUNTING_TRIGGERS = ("NUM_COMMITS", "NUM_AND_TIME")
 
 @dataclass(frozen=True)
 class ArchiveLimits:
-    """Limits on the number of instants on the timeline.
+    """How many instants of one kind the timeline may have. Commits, cleans and rollbacks are counted separately.
 
-    If there are more than `most`, the oldest are archived until `least` are left. Commits, cleans and rollbacks are counted
-    separately.
+    If there are more than `most`, the oldest are archived until `least` are left.
     """
 
     least: int
@@ -57,7 +56,7 @@ def archive_limits(timeline: Timeline, options: Options, now: datetime) -> Archi
 
 
 def archivable(timeline: Timeline, options: Options, now: datetime, *, merge_on_read: bool) -> list[Instant]:
-    """Return the completed instants that may be archived, oldest first, as far as timeline and options decide. Reads no files.
+    """Return the completed instants that may be archived, oldest first. Only timeline and options decide; no file is read.
 
     Args:
         now: the current time in the timeline's time zone.
@@ -69,7 +68,7 @@ def archivable(timeline: Timeline, options: Options, now: datetime, *, merge_on_
 
 
 def _archivable_services(timeline: Timeline, limits: ArchiveLimits) -> list[Instant]:
-    """Return the completed cleans and rollbacks that may be archived: of each action, the oldest ones above the limits."""
+    """Return the completed cleans and rollbacks that may be archived: of each action the oldest instants above the limits."""
     oldest: list[Instant] = []
     for action in (Action.CLEAN, Action.ROLLBACK):
         instants = timeline.filter(action, state=State.COMPLETED)
@@ -79,10 +78,7 @@ def _archivable_services(timeline: Timeline, limits: ArchiveLimits) -> list[Inst
 
 
 def _archivable_commits(timeline: Timeline, options: Options, limits: ArchiveLimits, merge_on_read: bool) -> list[Instant]:
-    """Return the completed commits that may be archived, oldest first.
-
-    The docstring of the module lists the reasons to keep a commit.
-    """
+    """Return the completed commits that may be archived, oldest first. The module's docstring says which commits must stay."""
     writes = timeline.writes
     if len(writes) <= limits.most:
         return []
@@ -99,10 +95,10 @@ def _archivable_commits(timeline: Timeline, options: Options, limits: ArchiveLim
 
 
 def _end_before_pending(timeline: Timeline) -> str | None:
-    """Return the instant time from which on commits must stay on the timeline because of pending writes and plans.
+    """Return the first instant time that must stay on the timeline because of pending writes and plans.
 
-    That is the time of the last commit before the oldest pending write or plan; if there is no such commit, the time of that
-    write or plan. None if no write or plan is pending.
+    This is the time of the last commit before the oldest pending write or plan. If there is no such commit, it is the time of
+    that write or plan. None if no write or plan is pending.
     """
     oldest = next((instant.time for instant in timeline.pending if instant.action.family in WRITE_ACTIONS), None)
     if oldest is None:
@@ -111,7 +107,7 @@ def _end_before_pending(timeline: Timeline) -> str | None:
 
 
 def _end_for_compaction(timeline: Timeline, options: Options) -> str | None:
-    """Return the instant time from which on commits must stay on the timeline because the compaction trigger counts them.
+    """Return the first instant time that must stay on the timeline because the compaction trigger counts later delta commits.
 
     None if the trigger does not count delta commits, or there are none.
     """

@@ -37,7 +37,7 @@ _ROLLING_STAT = "ROLLING_STAT"
 
 
 def archived_entry(instant: Instant, content: bytes, modified_ms: int, *, utc: bool) -> dict[str, Any]:
-    """Return the archive entry that holds the content of one timeline file.
+    """Return the archive entry for one timeline file: the file's content in the field that Hudi's archive schema has for it.
 
     Args:
         instant: the instant and state that the name of the timeline file says.
@@ -64,10 +64,12 @@ def archived_entry(instant: Instant, content: bytes, modified_ms: int, *, utc: b
 
 
 def _content_field(action: Action, state: State, content: bytes) -> dict[str, Any]:
-    """Return the field of the archive entry that holds the content of a timeline file, as a dict with one item.
+    """Return a dict with one item: the name of the archive entry's field for a timeline file, and the parsed content.
 
-    The key is the field name, the value the parsed content. The dict is empty if Hudi archives no content for this action and
-    state.
+    The dict is empty if Hudi archives no content for this action and state.
+
+    Args:
+        content: the content of the timeline file.
     """
     if action in (Action.COMMIT, Action.DELTA_COMMIT):
         return {"hoodieCommitMetadata": _commit_metadata(content)}
@@ -85,7 +87,13 @@ def _content_field(action: Action, state: State, content: bytes) -> dict[str, An
 
 
 def _replace_field(state: State, content: bytes) -> dict[str, Any]:
-    """Return the field of the archive entry for a timeline file of a replace commit; an empty dict if the file is empty."""
+    """Return a dict with one item for a replace commit: the name of the archive entry's field, and the parsed content.
+
+    The dict is empty if the timeline file is empty.
+
+    Args:
+        content: the content of the timeline file.
+    """
     if state is State.COMPLETED:
         parsed = json.loads(content)
         replaced = {path: list(ids) for path, ids in (parsed.get("partitionToReplaceFileIds") or {}).items()}

@@ -24,7 +24,7 @@ _PLAN = "HoodieMergeArchiveFilePlan"
 def merge_small_files(table: TableState) -> str | None:
     """Merge the small archive files that are newer than the newest large archive file into one new file.
 
-    Do nothing if there are fewer than `hoodie.archive.merge.files.batch.size` of them, or if another process merges.
+    Do nothing if there are fewer than `hoodie.archive.merge.files.batch.size` small files, or if another process merges.
 
     Returns:
         The path of the new file; None if nothing was merged.
@@ -66,10 +66,11 @@ def merge_small_files(table: TableState) -> str | None:
 
 
 def _newest_small(files: Sequence[FileInfo], limit_bytes: int) -> list[FileInfo]:
-    """Return the archive files that are newer than the newest file larger than `limit_bytes`, oldest first.
+    """Return the archive files that are newer than the newest large file, oldest first.
 
     Args:
         files: all archive files, oldest first.
+        limit_bytes: a file with more bytes is large.
     """
     small_files: list[FileInfo] = []
     for file in reversed(files):
@@ -80,7 +81,7 @@ def _newest_small(files: Sequence[FileInfo], limit_bytes: int) -> list[FileInfo]
 
 
 def finish_merge(table: TableState) -> None:
-    """Finish or undo a merge of archive files that a crashed process left; do nothing if there is none."""
+    """Finish or undo a merge of archive files that a crashed process left. Do nothing if there is no plan of a merge."""
     storage = table.storage
     folder = archive_path(table.base_path, table.config.archive_folder)
     plan = join(folder, MERGE_PLAN)

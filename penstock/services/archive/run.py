@@ -44,7 +44,7 @@ InstantKey = tuple[str, Action]
 
 @dataclass(frozen=True)
 class Archived:
-    """The result of an archiving run: the instants that were archived, and the new archive file."""
+    """The result of one call of `archive`: the instants that were moved to the archive, and the path of the new archive file."""
 
     #: Path of the new archive file; None if an earlier run that crashed had written all entries already.
     file: str | None
@@ -52,7 +52,7 @@ class Archived:
 
 
 def archive(table: TableState, stages: Stages | None = None) -> Archived | None:
-    """Move the instants that `choose_instants` returns from the timeline to the archive. Return None if there are none.
+    """Move the instants that `choose_instants` returns from the timeline to the archive. Return None if it returns none.
 
     Args:
         table: the table; its timeline must have been loaded right before.
@@ -79,7 +79,7 @@ def archive(table: TableState, stages: Stages | None = None) -> Archived | None:
 def choose_instants(table: TableState) -> list[Instant]:
     """Return the instants to archive now, oldest first. Raise WriteConflict if the table is being restored.
 
-    Replace commits whose replaced file groups still have files stay, and so do later commits.
+    A replace commit stays on the timeline while file groups that it replaced have files, and so do all later commits.
     """
     if table.timeline.pending_restore is not None:
         raise WriteConflict(f"{table.base_path} is being restored; archive its timeline when that is finished")
@@ -148,19 +148,19 @@ def _archive(table: TableState, files: Mapping[str, FileInfo], instants: Sequenc
 
 
 def _instant_key(instant: Instant) -> InstantKey:
-    """Return the key that identifies an instant in all its states."""
+    """Return (time, action) of an instant, which is the same for its requested, inflight and completed file."""
     return instant.time, instant.action.family
 
 
 def _entry_instant(entry: Entry) -> InstantKey:
-    """Return the key of the instant whose timeline file an archive entry holds."""
+    """Return (time, action) of the instant whose timeline file an archive entry holds."""
     return entry["commitTime"], Action(entry["actionType"]).family
 
 
 def _make_entry(table: TableState, instant: Instant, file: FileInfo) -> Entry | None:
     """Read one timeline file and return its archive entry; None if the file no longer exists.
 
-    If the file is corrupt, raise CorruptFile; with `hoodie.fail.on.timeline.archiving=false`, warn and return None.
+    If the file is corrupt, raise CorruptFile. If `hoodie.fail.on.timeline.archiving` is false, warn and return None instead.
     """
     try:
         content = table.storage.read(file.path)

@@ -42,7 +42,7 @@ class RetentionRules:
 
     @cached_property
     def pending_base_instants(self) -> frozenset[str]:
-        """Instant times of pending compactions. A slice with one of these as base instant consists of log files only."""
+        """Instant times of pending compactions. A slice with one of these as base instant has log files only."""
         compactions = self.timeline.filter(Action.COMPACTION)
         return frozenset(instant.time for instant in compactions if not instant.is_completed)
 
@@ -65,7 +65,7 @@ class RetentionRules:
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """The names of the files that a clean deletes in one partition, and whether the partition is then empty."""
+    """The names of the files to delete in one partition, and whether no data file is left in the partition afterwards."""
 
     files: tuple[str, ...] = ()
     #: Whether no data file is left in the partition. Then the partition itself is deleted too.
@@ -108,7 +108,7 @@ def _slices_by_group(names: Iterable[str]) -> dict[str, dict[str, list[str]]]:
 
 
 def _committed(slices: Iterable[str], rules: RetentionRules) -> list[str]:
-    """Return those base instants that are a completed commit or a pending compaction, newest first.
+    """Return the base instants in `slices` that are a completed commit or a pending compaction, newest first.
 
     Args:
         slices: the base instants of the slices of a file group.
@@ -121,7 +121,7 @@ def _committed(slices: Iterable[str], rules: RetentionRules) -> list[str]:
 
 
 def _old_slices(group: GroupId, newest_first: Sequence[str], rules: RetentionRules) -> list[str]:
-    """Return the base instants of the slices of a file group that the policy and pending plans let a clean delete.
+    """Return the base instants of the slices of a file group that a clean may delete by the policy and the pending plans.
 
     Savepoints are not considered.
 

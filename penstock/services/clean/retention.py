@@ -17,7 +17,10 @@ _HOLDING_ACTIONS = WRITE_ACTIONS | {Action.COMPACTION}
 
 
 class CleanPolicy(str, Enum):
-    """The cleaning policy: by what to count the file slices that stay. The values are those of `hoodie.cleaner.policy`."""
+    """The cleaning policy: keep the newest commits, the last hours or the newest file versions.
+
+    The values are those of `hoodie.cleaner.policy`.
+    """
 
     COMMITS = "KEEP_LATEST_COMMITS"
     VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
@@ -30,7 +33,7 @@ def clean_policy(options: Options) -> CleanPolicy:
 
 
 def earliest_retained(timeline: Timeline, options: Options, now: datetime) -> Instant | None:
-    """Return the earliest retained commit: the oldest commit that stays readable, because cleaning keeps all its files.
+    """Return the oldest commit that stays readable: a clean keeps all files that a query as of this commit reads.
 
     Return None if the policy counts file versions, or if there are too few commits to clean.
 
@@ -47,7 +50,7 @@ def earliest_retained(timeline: Timeline, options: Options, now: datetime) -> In
 
 
 def _earliest_of_newest(timeline: Timeline, writes: Sequence[Instant], retained: int) -> Instant | None:
-    """Return the earliest of the newest `retained` commits.
+    """Return the oldest of the newest `retained` commits.
 
     If a write or compaction that began before that commit is pending, return the last commit before the pending instant instead.
     Return None if there are not more than `retained` commits, or no commit before the pending instant.

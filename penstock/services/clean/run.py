@@ -50,7 +50,7 @@ _MANY_FILES = 1000
 
 @dataclass(frozen=True)
 class DeleteTask:
-    """Files of one partition for `delete_files` to delete, at most `_FILES_PER_TASK`. Pickled to a worker."""
+    """Task description: files of one partition that `delete_files` deletes, at most `_FILES_PER_TASK`. Pickled to a worker."""
 
     storage: Storage
     base_path: str
@@ -132,14 +132,14 @@ def run_clean(spark: SparkSession | None, table: TableState, instant: Instant, s
 
 
 def _with_fate(path: str, partition: CleanedPartition, plan: CleanPlan, gone: Collection[str]) -> CleanedPartition:
-    """Return the result of one partition with `is_gone` set: whether the partition itself was deleted.
+    """Return a copy of the result of one partition in which `is_gone` says whether the partition itself was deleted.
 
     If the plan asked to delete the partition and that was not possible, the partition's metafile is added to the failed files.
     The next clean lists partitions with failed files again.
 
     Args:
         path: the partition path.
-        partition: the files of the partition that were deleted and those that failed.
+        partition: the files of the partition that were deleted, and the files that could not be deleted.
         gone: paths of the partitions that were deleted.
     """
     failed = partition.failed
@@ -149,10 +149,9 @@ def _with_fate(path: str, partition: CleanedPartition, plan: CleanPlan, gone: Co
 
 
 def _read_plan(table: TableState, instant: Instant) -> CleanPlan | None:
-    """Read the plan of a clean from its requested file or, if that is missing or damaged, from its inflight file.
+    """Read the plan of a clean from its requested file. If that is missing or damaged, read it from the inflight file.
 
-    Both files hold the plan. If neither can be read, delete both with a warning and return None. Also return None if neither
-    exists.
+    If neither file can be read, delete both with a warning and return None. Return None too if neither exists.
     """
     problem: CorruptFile | None = None
     for state in (State.REQUESTED, State.INFLIGHT):
@@ -175,7 +174,7 @@ def _read_plan(table: TableState, instant: Instant) -> CleanPlan | None:
 
 
 def _delete(spark: SparkSession | None, table: TableState, plan: CleanPlan, count: int) -> dict[str, CleanedPartition]:
-    """Delete the files of a plan, on the driver or in Spark tasks. Return the deleted and failed files by partition path.
+    """Delete the files of a clean plan, on the driver or in Spark tasks. Return the deleted and failed files by partition path.
 
     Args:
         count: the number of files in the plan.
@@ -198,7 +197,7 @@ def _make_tasks(table: TableState, files: Mapping[str, tuple[str, ...]]) -> Iter
 
 
 def delete_files(task: DeleteTask) -> list[list[str]]:
-    """Delete the files of a task. Return two lists of file names: deleted, and failed.
+    """Delete the files of a task. Return two lists of file names: the deleted files, and the failed files.
 
     A file that did not exist counts as failed, and so does a name that is not that of a data file.
     """
@@ -249,6 +248,6 @@ def drop_empty_partition(table: TableState, partition_path: str) -> bool:
 
 
 def _load_writes(table: TableState) -> list[Instant]:
-    """Load the timeline again; return its writes and plans, completed and pending."""
+    """Load the timeline again; return the instants of its writes and of its compactions, completed and pending."""
     instants = load_timeline(table.storage, table.base_path).instants
     return [instant for instant in instants if instant.action.family in WRITE_ACTIONS]

@@ -60,7 +60,7 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
 
 
 def _is_worth_keeping(table: TableState, last: CleanResult | None, plan: CleanPlan) -> bool:
-    """Whether to store a plan without files to delete, because its result spares the next clean work.
+    """Whether to store a clean plan that has no files to delete, because its result spares the next clean work.
 
     True if making the plan read so many commits that they may soon be archived, or listed all partitions because a savepoint was
     deleted.
@@ -93,7 +93,7 @@ def is_due(table: TableState, last: CleanResult | None) -> bool:
     """Whether a clean is due: at least `hoodie.clean.max.commits` commits were completed since the last clean.
 
     Args:
-        last: the result of the last clean; None if there is none.
+        last: the result of the last clean; None if the table was never cleaned.
     """
     since = last.last_commit if last else ""
     return sum(write.time > since for write in table.timeline.writes) >= table.options[o.CLEAN_MAX_COMMITS]
@@ -140,7 +140,7 @@ def make_clean_plan(table: TableState, last: CleanResult | None) -> CleanPlan:
 
 
 def needed_slices(table: TableState) -> dict[GroupId, str]:
-    """Return the file groups that pending plans will read, each with the base instant of the earliest slice that a plan needs."""
+    """Return the file groups that pending plans will read, each with the base instant of its earliest slice that a plan names."""
     needed: dict[GroupId, str] = {}
     for action in (Action.COMPACTION, Action.LOG_COMPACTION):
         for _, plan in list_compaction_plans(table, action):
@@ -154,9 +154,9 @@ def needed_slices(table: TableState) -> dict[GroupId, str]:
 
 
 def _base_instant(planned: ClusteringSlice) -> str:
-    """Return the base instant of a slice that a clustering reads, parsed from its file names.
+    """Return the base instant of a slice that a clustering reads, parsed from the names of the slice's files.
 
-    Return "" if no name can be parsed: then all slices of the file group are kept.
+    Return "" if no name can be parsed. A clean then keeps all slices of the file group.
     """
     base = parse_base_name(planned.base_file) if planned.base_file else None
     if base is not None:
@@ -166,7 +166,7 @@ def _base_instant(planned: ClusteringSlice) -> str:
 
 
 def changed_partitions(table: TableState, last: CleanResult | None, earliest: Instant | None) -> list[str] | None:
-    """Return the paths of the partitions that a clean has to list: those that may hold files to delete. None for all partitions.
+    """Return the paths of the partitions that may hold files to delete, which a clean has to list; None for all partitions.
 
     Args:
         last: the result of the last clean; None if there is none.
@@ -197,7 +197,7 @@ def changed_partitions(table: TableState, last: CleanResult | None, earliest: In
 
 
 def _lost_savepoint(last: CleanResult | None, savepoints: Sequence[str]) -> bool:
-    """Whether a savepoint that existed at the last clean was deleted since. That savepoint may have held files of any partition.
+    """Whether a savepoint that existed at the last clean was deleted since. The savepoint may have held files of any partition.
 
     Args:
         last: the result of the last clean; None if there is none.

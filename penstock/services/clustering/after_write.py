@@ -9,7 +9,9 @@ from penstock.table.state import TableState
 
 
 def check_inline(table: TableState, avro: str) -> None:
-    """Raise an error if the options ask for a clustering after the write that could not run. Called before the write begins.
+    """Raise an error if the options ask for a clustering after the write, and that clustering could not run.
+
+    Called before the write begins.
 
     Args:
         avro: the Avro schema of the rows to write, as JSON.

@@ -15,7 +15,7 @@ def check_no_buckets(table: TableState, file_ids: Iterable[str] = ()) -> None:
 
     Args:
         file_ids: file ids of the table. `hoodie.properties` of a table that Hudi wrote does not always name the bucket index; the
-            form of the file ids shows it.
+            form of the file ids shows whether there are buckets.
     """
     named = {table.options[o.INDEX_TYPE].upper(), table.config.raw.get(o.INDEX_TYPE.key, "").upper()}
     if "BUCKET" in named or find_bucket_engine(table, list(file_ids)) is not None:

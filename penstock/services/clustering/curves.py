@@ -32,7 +32,7 @@ MOST_COLUMNS = 8
 
 
 def order_words(column: pa.ChunkedArray) -> Words:
-    """Return an unsigned 64-bit number per value, in the same order as the values; 0 for nulls, so they come first.
+    """Return an unsigned 64-bit number per value; the numbers sort as the values do. A null gets 0 and so comes first.
 
     The number depends on the value alone. Of strings and binary values only the first eight bytes count.
     """
@@ -49,7 +49,7 @@ def order_words(column: pa.ChunkedArray) -> Words:
 
 
 def _words_of_integers(column: pa.ChunkedArray) -> Words:
-    """Return an unsigned 64-bit number per integer, boolean, date, time or timestamp, in the same order as the values."""
+    """Return an unsigned 64-bit number per integer, boolean, date, time or timestamp. The numbers sort as the values do."""
     kind = column.type
     if not (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
         column = pc.cast(column, pa.int32() if kind.bit_width == 32 else pa.int64())  # dates, times and timestamps
@@ -59,7 +59,7 @@ def _words_of_integers(column: pa.ChunkedArray) -> Words:
 
 
 def _words_of_floats(values: Floats) -> Words:
-    """Return an unsigned 64-bit number per floating point value, in the same order as the values."""
+    """Return an unsigned 64-bit number per floating point value. The numbers sort as the values do."""
     bits = np.ascontiguousarray(values + 0.0).view(np.uint64)  # adding zero turns -0.0 into 0.0
     # IEEE 754: the bits of positive numbers are in order, those of negative ones in reverse order. Negative numbers are inverted,
     # and positive ones get the upper bit, so that they come behind.
@@ -67,7 +67,7 @@ def _words_of_floats(values: Floats) -> Words:
 
 
 def _words_of_texts(column: pa.ChunkedArray) -> Words:
-    """Return an unsigned 64-bit number per string or binary value, made of its first eight bytes."""
+    """Return an unsigned 64-bit number per string or binary value, made of the value's first eight bytes."""
     parts = [_leading_bytes(chunk) for chunk in column.chunks]
     return np.concatenate([np.empty(0, np.uint64), *parts])  # the empty one is for a column without chunks
 
@@ -145,7 +145,7 @@ def _stretch_floats(known: Floats, values: Floats, is_null: npt.NDArray[np.bool_
 
 
 def encode_distinct(column: pa.ChunkedArray) -> tuple[pa.Array, npt.NDArray[np.int32]]:
-    """Return the distinct values of a column, and for each row the position of its value among them.
+    """Return the distinct values of a column, and for each row the position of the row's value among the distinct values.
 
     The distinct values are in the order of their first occurrence. For a null, the position is the number of distinct values.
     """
@@ -156,7 +156,7 @@ def encode_distinct(column: pa.ChunkedArray) -> tuple[pa.Array, npt.NDArray[np.i
 
 
 def rank_in_sample(sample: pa.ChunkedArray, column: pa.ChunkedArray) -> Words:
-    """Return the rank of each value of `column` in `sample`, as an unsigned 64-bit number that uses the upper bits.
+    """Return the rank of each value of `column` in `sample`, shifted to the upper bits of an unsigned 64-bit number.
 
     The rank is one plus the number of sampled values that are less or equal. Nulls have rank 0, so they come first.
 
@@ -246,7 +246,8 @@ def hilbert(columns: Sequence[Words]) -> list[Words]:
 def _undo_turn(axes: list[Words], bit: np.uint64) -> None:
     """Undo, on the level of `bit`, how the hilbert curve mirrors and turns its cells. Changes `axes` in place.
 
-    For each axis: where `bit` is set, invert the lower bits of the first axis; elsewhere swap the lower bits of both axes.
+    For each axis: where `bit` is set in the axis, invert the lower bits of the first axis; elsewhere swap the lower bits of this
+    axis and the first one.
 
     Args:
         axes: for each sort column, an unsigned 64-bit number per row.

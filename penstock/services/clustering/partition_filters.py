@@ -17,7 +17,7 @@ from penstock.options import Options
 
 @dataclass(frozen=True)
 class Selection:
-    """The options that choose partitions: the filter and its parameters."""
+    """The options that choose the partitions of a clustering plan: the filter and its parameters."""
 
     #: Name of the filter: a key of `FILTERS`.
     mode: str = "NONE"
@@ -54,7 +54,7 @@ def selection_of(options: Options, mode: str | None = None) -> Selection:
 
 
 def choose_partitions(paths: Sequence[str], selection: Selection) -> list[str]:
-    """Return those of the partitions `paths` that a plan considers. Raise OptionError if the pattern is no regular expression.
+    """Return the partitions among `paths` that a plan considers. Raise OptionError if the pattern is no regular expression.
 
     First keep the named partitions or, if none is named, those that match the pattern; then apply the filter.
     """
@@ -83,7 +83,10 @@ def choose_all(paths: Sequence[str], selection: Selection) -> list[str]:
 
 
 def choose_recent(paths: Sequence[str], selection: Selection) -> list[str]:
-    """Skip the newest `skip` partitions, then return the next `lookback` ones, newest first: filter RECENT_DAYS."""
+    """Return `lookback` partitions, newest first, after skipping the newest `skip` partitions: filter RECENT_DAYS.
+
+    With a `lookback` of 0 all partitions that are not skipped are returned.
+    """
     newest = sorted(paths, reverse=True)[selection.skip :]
     return newest[: selection.lookback] if selection.lookback > 0 else newest
 
@@ -91,7 +94,7 @@ def choose_recent(paths: Sequence[str], selection: Selection) -> list[str]:
 def choose_between(paths: Sequence[str], selection: Selection) -> list[str]:
     """Return the partitions from `selection.begin` to `selection.end`, both included: filter SELECTED_PARTITIONS.
 
-    None means that there is no limit at that end.
+    If `begin` or `end` is None, there is no limit on that side.
     """
     first = selection.begin or ""
     last = selection.end
@@ -99,7 +102,10 @@ def choose_between(paths: Sequence[str], selection: Selection) -> list[str]:
 
 
 def choose_rolling(paths: Sequence[str], selection: Selection) -> list[str]:
-    """Return every 24th partition, others in each hour of the day: filter DAY_ROLLING."""
+    """Return every 24th partition, beginning with partition number `selection.hour`: filter DAY_ROLLING.
+
+    So in the course of a day each partition is chosen once.
+    """
     return sorted(paths)[selection.hour :: 24]
 
 

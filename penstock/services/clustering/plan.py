@@ -33,7 +33,7 @@ from penstock.timeline.clustering_plan import ClusteringGroup, ClusteringPlan
 
 
 def make_plan(table: TableState) -> ClusteringPlan:
-    """Plan a clustering of the table, without storing the plan. The plan may have no groups.
+    """Plan a clustering of the table, without storing the plan. The plan has no groups if there is nothing to rewrite.
 
     Raises:
         OptionError: the options name an unknown strategy, or one that does not fit this table.
@@ -62,7 +62,14 @@ def make_plan(table: TableState) -> ClusteringPlan:
 
 
 def _rewrite_groups(table: TableState, file_groups: Sequence[FileGroup], strategy: Strategy) -> tuple[ClusteringGroup, ...]:
-    """Return the groups of a plan that rewrites small file groups, as the strategy forms them. Raise Unsupported for buckets."""
+    """Return the groups of a plan that rewrites small file groups. A group is file slices that are rewritten together.
+
+    Args:
+        strategy: divides the file slices of a partition into groups.
+
+    Raises:
+        Unsupported: the table has buckets.
+    """
     limits = clustering_limits(table.options)
     by_partition = _eligible_slices(table, file_groups, limits)
     file_ids = []
@@ -75,7 +82,8 @@ def _rewrite_groups(table: TableState, file_groups: Sequence[FileGroup], strateg
 def _resize_groups(table: TableState, file_groups: Sequence[FileGroup], rings: HashRings) -> tuple[ClusteringGroup, ...]:
     """Return the groups of a plan that splits and joins buckets of consistent hashing.
 
-    Partitions with a pending clustering are left out: both plans would change the same hash ring.
+    A group is the file slices of buckets that are rewritten together. Partitions with a pending clustering are left out: both
+    plans would change the same hash ring.
     """
     limits = replace(clustering_limits(table.options), small_file_limit=LONG_MAX)
     bucket_limits = limits_of(table.options, rings.count)
@@ -93,9 +101,9 @@ def _eligible_slices(table: TableState, file_groups: Sequence[FileGroup], limits
 
 
 def _parameters(options: Options) -> dict[str, str]:
-    """Return the options about the row order to store in the plan, for the process that runs it.
+    """Return the options about the row order, to store in the plan for the process that runs the plan.
 
-    Hudi reads only the sort columns, Penstock reads all of them.
+    Hudi reads only the sort columns, Penstock reads all of these options.
     """
     columns = options[o.CLUSTERING_SORT_COLUMNS]
     if not columns:

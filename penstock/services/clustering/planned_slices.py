@@ -24,7 +24,7 @@ GroupKey = tuple[str, str]
 
 
 def planned_slices(table: TableState, time: str, plan: ClusteringPlan) -> list[list[FileSlice]]:
-    """Return the file slices of each group of a plan, found by listing the partitions.
+    """Return the file slices that a plan names, as one list per group of the plan. Lists the partitions to find them.
 
     Args:
         time: the instant time of the plan.
@@ -107,9 +107,9 @@ def check_untouched(table: TableState, time: str, plan: ClusteringPlan) -> None:
 
 
 def _groups_of_write(table: TableState, instant: Instant) -> set[GroupKey]:
-    """Return the file groups that a write changes or replaces, as its commit file or inflight file names them.
+    """Return the file groups that a write changes or replaces, read from its commit file or inflight file.
 
-    Return an empty set if the file is missing or names none.
+    Return an empty set if the file is missing or names no file group.
     """
     if instant.state is State.REQUESTED or table.storage.stat(instant_path(table.base_path, instant)) is None:
         return set()
@@ -126,7 +126,7 @@ def _groups_of_write(table: TableState, instant: Instant) -> set[GroupKey]:
 
 
 def _changed_group(table: TableState, time: str, path: str, file_id: str) -> WriteConflict:
-    """Return the error for a file group that a write has changed since the clustering at `time` was planned."""
+    """Return the WriteConflict about a file group that a write has changed since the clustering at `time` was planned."""
     return WriteConflict(
         f"a write has changed file group {file_id} of partition {path!r} of {table.base_path} since clustering {time} was "
         "planned; unschedule that clustering and plan another"

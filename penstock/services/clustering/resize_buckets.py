@@ -1,7 +1,7 @@
 """Clustering of a table with consistent hashing: split buckets that are too large, join small neighbours.
 
-The buckets of a partition are parts of a ring of hash values (`index/consistent_hashing.py`). The clustering changes the ring and
-writes the rows of the changed buckets to new file groups, one per new part of the ring. Each group of the plan lists the changes
+The buckets of a partition are arcs of a ring of hash values (`index/consistent_hashing.py`). The clustering changes the ring and
+writes the rows of the changed buckets to new file groups, one per new arc of the ring. Each group of the plan lists the changes
 of the ring (`Node`) under Hudi's field names. The new ring is stored before the clustering commits, and takes effect when the
 commit completes. Buckets that are neither split nor joined are rewritten only if the options ask to sort rows.
 
@@ -71,7 +71,7 @@ def rings_to_resize(table: TableState) -> HashRings | None:
 
 
 def _check_strategies(table: TableState) -> None:
-    """Raise OptionError if the options name a plan or execution strategy that is not the one for consistent hashing."""
+    """Raise OptionError if the options name a plan or execution strategy other than the one for consistent hashing."""
     for option, wanted in ((o.CLUSTERING_PLAN_STRATEGY, PLANNER), (o.CLUSTERING_EXECUTION_STRATEGY, RUNNER)):
         if table.options.is_set(option) and not _is_same_class(table.options[option], wanted):
             raise OptionError(
@@ -90,7 +90,7 @@ def _is_same_class(name: str, java_class: str) -> bool:
 
 @dataclass(frozen=True)
 class BucketLimits:
-    """The sizes from which buckets are split or joined, and how many buckets a partition may have."""
+    """The sizes above which a bucket is split and below which it is joined, and how many buckets a partition may have."""
 
     #: Split buckets above `split_bytes`; join neighbours that each have at most `join_bytes`.
     split_bytes: int
@@ -128,9 +128,10 @@ class FilledBucket:
 
 
 def resize_groups(slices: Sequence[FileSlice], ring: Ring, limits: BucketLimits) -> Iterator[ClusteringGroup]:
-    """Yield the groups of a plan for one partition: first each bucket to split, then each run of neighbours to join.
+    """Yield the groups of a plan for one partition: first a group for each bucket to split, then one for each set to join.
 
-    If the options ask to sort rows (`limits.sorts`), each unchanged bucket follows as a group of its own.
+    A set to join is small buckets that are neighbours on the ring. If the options ask to sort rows (`limits.sorts`), each
+    unchanged bucket follows as a group of its own.
 
     Args:
         slices: the newest file slices of the partition.
@@ -166,7 +167,7 @@ def _filled_buckets(slices: Sequence[FileSlice], ring: Ring) -> list[FilledBucke
 
 
 def neighbours(buckets: Sequence[FilledBucket], limits: BucketLimits, most_removed: int) -> Iterator[list[FilledBucket]]:
-    """Yield runs of small buckets that are next to each other on the ring. Each run is to be joined into one bucket.
+    """Yield lists of small buckets that are next to each other on the ring. Each list is to be joined into one bucket.
 
     Args:
         buckets: the candidates, in the order of the ring.
@@ -189,10 +190,10 @@ def neighbours(buckets: Sequence[FilledBucket], limits: BucketLimits, most_remov
 
 
 def _group(buckets: Sequence[FilledBucket], nodes: Sequence[Node], ring: Ring) -> ClusteringGroup:
-    """Return a group of a plan that writes the rows of `buckets` to the new buckets of the ring.
+    """Return a group of a clustering plan, which writes the rows of `buckets` to the new buckets of the ring.
 
     Args:
-        nodes: the changes of the ring. They are stored in the group.
+        nodes: the changes of the ring. The group stores these under Hudi's field names.
     """
     slices = [bucket.file_slice for bucket in buckets]
     records = [{"value": node.value, "fileIdPrefix": node.prefix, "tag": node.tag.value} for node in nodes]
@@ -210,9 +211,10 @@ def is_resize(plan: ClusteringPlan) -> bool:
 
 
 def changed_rings(plan: ClusteringPlan, rings: HashRings, time: str) -> dict[str, Ring]:
-    """Return the hash rings after the changes that a plan lists, by partition path. Stores nothing.
+    """Return the hash rings as they will be after the clustering, by partition path. Stores nothing.
 
     Args:
+        plan: a plan whose groups list the changes of the rings.
         rings: the current hash rings of the table.
         time: the instant time of the plan, for messages.
 
@@ -233,7 +235,7 @@ def changed_rings(plan: ClusteringPlan, rings: HashRings, time: str) -> dict[str
 
 
 def _nodes_of(group: ClusteringGroup, time: str) -> list[Node]:
-    """Return the changes of the hash ring that a group of a plan lists. Raise CorruptFile if they cannot be read.
+    """Return the changes of the hash ring that a group of a clustering plan lists. Raise CorruptFile if the list is damaged.
 
     Args:
         time: the instant time of the plan, for the message.
@@ -247,7 +249,7 @@ def _nodes_of(group: ClusteringGroup, time: str) -> list[Node]:
 
 @dataclass(frozen=True)
 class ResizeTask:
-    """Buckets of one partition whose rows `resize` writes to new buckets. Pickled to a worker."""
+    """Task description: buckets of one partition whose rows `resize` writes to new buckets. Pickled to a worker."""
 
     settings: RewriteSettings
     slices: tuple[FileSlice, ...]
@@ -275,7 +277,7 @@ def make_resize_tasks(
     """Return one task for each group of a plan that splits and joins buckets.
 
     Args:
-        slices: the file slices of each group of the plan.
+        slices: the file slices of each group of the plan, in the order of the groups.
         rings: the current hash rings of the table.
         changed: the new hash rings, by partition path.
         time: the instant time of the plan.
@@ -315,7 +317,7 @@ def _read_slices(task: ResizeTask) -> Iterator[pa.Table]:
 
 
 def _split_by_bucket(task: ResizeTask, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """Split rows by their new bucket: yield the bucket's file id prefix and its rows.
+    """Split rows by the new bucket that their key hashes to: yield the bucket's file id prefix and the bucket's rows.
 
     Raises:
         CorruptFile: a row belongs to a bucket that this task does not write.

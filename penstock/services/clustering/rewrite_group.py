@@ -30,7 +30,7 @@ from penstock.workers.run_kernels import this_task
 
 @dataclass(frozen=True)
 class RewriteSettings:
-    """How to read, sort and write the rows of a clustering. The same for all its tasks. Pickled to the workers."""
+    """How the tasks of one clustering read, sort and write rows. Pickled to the workers."""
 
     file_settings: FileSettings
     #: What to sort rows by; None to keep rows in the order in which they are read.
@@ -42,16 +42,16 @@ class RewriteSettings:
 
     @property
     def keeps_meta_columns(self) -> bool:
-        """Whether rows keep the meta columns of the old files; otherwise they get new ones of this commit.
+        """Whether rows keep the meta columns of the old files; otherwise they get new ones, with the instant of this clustering.
 
-        True if the plan preserves them, or if the table does not populate meta columns.
+        True if the plan preserves meta columns, or if the table does not populate them.
         """
         return self.preserves_meta or not self.file_settings.populate_meta
 
 
 @dataclass(frozen=True)
 class RewriteTask:
-    """Slices of one partition whose rows `rewrite` writes to new file groups. Pickled to a worker."""
+    """Task description: slices of one partition whose rows `rewrite` writes to new file groups. Pickled to a worker."""
 
     settings: RewriteSettings
     slices: tuple[FileSlice, ...]
@@ -89,7 +89,7 @@ def _read_slices(task: RewriteTask, only_file: pq.ParquetFile | None) -> Iterato
 def read_slice(
     file_slice: FileSlice, settings: RewriteSettings, columns: Sequence[str] | None = None, file: pq.ParquetFile | None = None
 ) -> Iterator[pa.Table]:
-    """Yield the rows of a slice in parts, merged with its log files, with their stored meta columns.
+    """Yield the rows of a slice, merged with its log files, as several tables. Rows have their stored meta columns.
 
     Args:
         columns: the columns to read; None for all columns.
@@ -112,8 +112,8 @@ def in_order(parts: Iterable[pa.Table], ordering: Ordering, sample: pa.Table | N
 
     Args:
         parts: the rows to sort; all of them are held in memory.
-        sample: sort columns of sampled rows of the whole group. Needed if `parts` is only a part of the group, because the sample
-            decides where values lie on a curve. None to sample `parts`.
+        sample: sort columns of sampled rows of the whole group of the plan. Needed if `parts` has not all rows of the group,
+            because the sample decides where values lie on a curve. None to sample `parts`.
     """
     held = list(parts)
     if not held:

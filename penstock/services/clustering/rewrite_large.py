@@ -36,7 +36,10 @@ _SAMPLE_ROWS = 20_000
 
 @dataclass(frozen=True)
 class LargeGroup:
-    """A group of a plan that is too large for one task. `rewrite_large` runs sample, sort and write for it, from the driver."""
+    """A group of a clustering plan that is too large for one task. `rewrite_large` runs its three steps from the driver.
+
+    The steps are: sample rows, sort each slice, write new files.
+    """
 
     settings: RewriteSettings
     slices: tuple[FileSlice, ...]
@@ -52,7 +55,7 @@ class LargeGroup:
 
 @dataclass(frozen=True)
 class SampleTask:
-    """A slice from which `sample_slice` samples `rows` rows. Pickled to a worker."""
+    """Task description: the slice from which `sample_slice` samples `rows` rows. Pickled to a worker."""
 
     settings: RewriteSettings
     ordering: Ordering
@@ -62,7 +65,7 @@ class SampleTask:
 
 @dataclass(frozen=True)
 class SortTask:
-    """A slice that `sort_slice` sorts and divides into `ranges` ranges. Pickled to a worker."""
+    """Task description: the slice that `sort_slice` sorts and cuts into ranges of the sort order. Pickled to a worker."""
 
     settings: RewriteSettings
     ordering: Ordering
@@ -80,7 +83,10 @@ Batches = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class RangesTask:
-    """Consecutive ranges of the sort order that `write_ranges` writes to one new file group. Pickled to a worker."""
+    """Task description: ranges of the sort order that `write_ranges` writes to one new file group. Pickled to a worker.
+
+    The ranges follow one another in the sort order.
+    """
 
     settings: RewriteSettings
     ordering: Ordering
@@ -92,7 +98,7 @@ class RangesTask:
 
 
 def rewrite_large(group: LargeGroup, runner: Runner) -> list[WriteStat]:
-    """Rewrite a large group in several tasks: sample, sort, write. Return the write stats of the new files."""
+    """Rewrite a large group of a clustering plan in three steps: sample, sort, write. Return the write stats of the new files."""
     ordering = group.settings.ordering
     assert ordering is not None  # rows that need no order never make a large group
     sample = _take_sample(group, ordering, runner)
@@ -120,7 +126,7 @@ def _take_sample(group: LargeGroup, ordering: Ordering, runner: Runner) -> bytes
 
 
 def _group_by_range(sorted_slices: Sequence[SortedSlice], ranges: int) -> list[tuple[Batches, ...]]:
-    """Return for each range the record batches that hold its rows, in the files of all sorted slices.
+    """Return for each range of the sort order the record batches that hold its rows, in the files of all sorted slices.
 
     Files without rows of the range are left out.
 
@@ -139,7 +145,10 @@ def _group_by_range(sorted_slices: Sequence[SortedSlice], ranges: int) -> list[t
 
 
 def sample_slice(task: SampleTask) -> str:
-    """Sample rows of a slice; return their sort columns as Arrow IPC, in base64 because results of tasks are sent as JSON."""
+    """Sample rows of a slice; return the sort columns of the sampled rows as Arrow IPC.
+
+    The bytes are encoded in base64, because results of tasks are sent as JSON.
+    """
     body = body_schema(task.settings.file_settings.schema)
     names = columns_read(task.ordering, body.names)
     # With an empty table in front, the result has its columns even if the slice has no rows.
@@ -151,7 +160,7 @@ def sample_slice(task: SampleTask) -> str:
 
 @dataclass(frozen=True)
 class SortedSlice:
-    """An Arrow IPC file that holds the sorted rows of one slice, one range after the other."""
+    """A file of sorted rows in Arrow IPC: the rows of one slice, one range of the sort order after the other."""
 
     path: str
     #: For each range the number of its first record batch, and the number after its last one.
@@ -159,7 +168,7 @@ class SortedSlice:
 
 
 def sort_slice(task: SortTask) -> SortedSlice:
-    """Sort the rows of a slice and write them to a new Arrow IPC file, one range after the other."""
+    """Sort the rows of a slice and write them to a new Arrow IPC file, one range of the sort order after the other."""
     file_settings = task.settings.file_settings
     empty = body_schema(file_settings.schema).empty_table()
     rows = pa.concat_tables([empty, *read_slice(task.file_slice, task.settings)])
@@ -175,12 +184,12 @@ def sort_slice(task: SortTask) -> SortedSlice:
 
 
 def _store_ranges(storage: Storage, path: str, rows: pa.Table, order: Positions, ends: Positions) -> list[tuple[int, int]]:
-    """Write rows to an Arrow IPC file in sort order. A record batch holds rows of one range only.
+    """Write rows to an Arrow IPC file in sort order, cut into ranges. A record batch holds rows of one range only.
 
     Args:
         path: the path of the new file.
         order: positions of the rows in sort order.
-        ends: for each range but the last, the position in `order` at which it ends.
+        ends: for each range but the last, the position in `order` at which the range ends.
 
     Returns:
         For each range, the number of its first record batch and the number after its last one.
@@ -216,14 +225,18 @@ def _sorted_rows(task: RangesTask) -> Iterator[pa.Table]:
 
 
 def _read_batches(storage: Storage, batches: Sequence[Batches]) -> Iterator[pa.Table]:
-    """Yield the rows of one range, one table per file of sorted rows."""
+    """Yield the rows of one range of the sort order, one table per file of sorted rows.
+
+    Args:
+        batches: where the rows are: files, and numbers of record batches in each.
+    """
     for path, first, last in batches:
         file = pa.ipc.open_file(storage.map(path))
         yield pa.Table.from_batches([file.get_batch(number) for number in range(first, last)])
 
 
 def range_ends(keys: pa.Table, ranges: int) -> pa.Table:
-    """Return the sort keys that divide sampled rows into `ranges` ranges of equal size: the first key after each but the last.
+    """Return the `ranges - 1` sort keys that cut sampled rows into `ranges` ranges of equal size.
 
     Args:
         keys: the sort keys of the sampled rows.
@@ -234,7 +247,7 @@ def range_ends(keys: pa.Table, ranges: int) -> pa.Table:
 
 
 def order_and_ends(keys: pa.Table, ends: pa.Table) -> tuple[Positions, Positions]:
-    """Return the positions of rows in sort order, and for each range end how many rows are sorted before it.
+    """Return the positions of rows in sort order, and for each range end how many rows are sorted before that end.
 
     Rows and ends are sorted together. Rows come first in the concatenated table and the sort is stable, so rows whose key equals
     an end are sorted before that end.

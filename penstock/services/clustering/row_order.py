@@ -57,7 +57,7 @@ class Ordering:
 
     @property
     def is_curve(self) -> bool:
-        """Whether rows are sorted along a curve: only with several columns. A single column is sorted by its values."""
+        """Whether rows are sorted along a z-order or hilbert curve. False for a single column, which is sorted by its values."""
         return self.kind is not RowOrderKind.LINEAR and len(self.columns) > 1
 
 
@@ -110,7 +110,7 @@ def check_ordering(ordering: Ordering, schema: pa.Schema) -> None:
 
 
 def columns_read(ordering: Ordering, names: Sequence[str]) -> list[str]:
-    """Return the top-level columns that must be read from a file to sort its rows, without duplicates.
+    """Return the names of the top-level columns to read from a file to sort its rows, without duplicates.
 
     Args:
         names: the names of the file's columns.
@@ -134,7 +134,7 @@ def sort_keys(columns: pa.Table, ordering: Ordering, sample: pa.Table | None = N
 
     Args:
         columns: the result of `sort_columns`.
-        sample: the result of `sort_columns` for sampled rows of the whole group. Several tasks that sort parts of a group need
+        sample: the result of `sort_columns` for sampled rows of the whole group. Tasks that sort only some rows of a group need
             the same sample, because it decides where values lie on a curve. None to sample `columns`.
     """
     if not ordering.is_curve:
@@ -190,7 +190,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _order_numbers(column: pa.ChunkedArray) -> npt.NDArray[np.unsignedinteger]:
-    """Return an unsigned integer per value, in the same order as the values.
+    """Return an unsigned integer per value; the integers sort as the values do.
 
     The integer type is narrow if possible, because narrow integers sort faster.
     """

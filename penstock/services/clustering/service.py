@@ -67,18 +67,18 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
         return asks_for_clustering(table.options) or bool(pending_instants(table, self.action))
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
-        """Run pending plans; then, if the options turn clustering on and a plan is due, make it and run it.
+        """Run pending plans; then, if the options turn clustering on and a plan is due, make a plan and run it.
 
-        Return the number of runs as text for a report; None if no plan was run.
+        Return how many plans were run as text for a report; None if no plan was run.
         """
         if asks_for_clustering(table.options):
             return describe_runs(schedule_and_run(spark, table, self, stages))
         return describe_runs(run_pending(spark, table, self, stages))
 
     def run_after_write(self, spark: Any, table: TableState, stages: Stages) -> None:
-        """Run pending plans; then, if another plan is due, make it and run it.
+        """Run pending plans; then, if another plan is due, make that plan and run it.
 
-        If `hoodie.clustering.inline` is false, run nothing: store a plan if one is due and none is pending.
+        If `hoodie.clustering.inline` is false, run nothing: only store a plan, if one is due and none is pending.
         """
         if table.options[o.CLUSTERING_INLINE]:
             schedule_and_run(spark, table, self, stages)
@@ -119,12 +119,12 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
         check_no_buckets(table, (each.file_id for each in plan.slices))
 
     def make_tasks(self, run: PlanRun[ClusteringPlan]) -> Sequence[ClusteringTask]:
-        """Return the tasks that the plan is divided into: `RewriteTask`, `LargeGroup` or `ResizeTask`.
+        """Return the tasks that run the plan: `RewriteTask`, `LargeGroup` or `ResizeTask`.
 
         Raises:
             CorruptFile: a file that the plan names is missing.
             SchemaError: rows cannot be sorted by the columns that the plan names.
-            WriteConflict: a write has changed a file group of the plan since it was made.
+            WriteConflict: a write has changed a file group of the plan since the plan was made.
         """
         return make_tasks(run)
 
@@ -163,12 +163,12 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
     def after_commit(self, run: PlanRun[ClusteringPlan], stats: Sequence[WriteStat], runner: Runner) -> None:
         """Call the index with the new files after the commit was published (`Index.after_publish`).
 
-        The in-memory index then remembers their file groups.
+        The in-memory index records the file groups of the new files.
         """
         make_index(run.table.options).after_publish(_written_files(run, stats, runner))
 
     def replaced_groups(self, plan: ClusteringPlan) -> Mapping[str, tuple[str, ...]]:
-        """Return the file groups that the commit replaces, those of the plan's slices: file ids by partition path."""
+        """Return the file groups that the plan rewrites, which the commit replaces: file ids by partition path."""
         replaced: dict[str, tuple[str, ...]] = {}
         for each in plan.slices:
             replaced[each.partition_path] = (*replaced.get(each.partition_path, ()), each.file_id)
@@ -176,7 +176,7 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
 
 
 def _written_files(run: PlanRun[ClusteringPlan], stats: Sequence[WriteStat], runner: Runner) -> WrittenFiles:
-    """Return the description of the new files with which the index is called."""
+    """Return the `WrittenFiles` that describe the new files to the index."""
     tasks_at_once = max(1, len(stats))
     return WrittenFiles(run.table, run.time, stats, runner, tasks_at_once, is_clustering=True)
 

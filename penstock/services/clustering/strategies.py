@@ -22,7 +22,7 @@ _PACKAGE = "org.apache.hudi.client.clustering.plan.strategy."
 
 @dataclass(frozen=True)
 class ClusteringLimits:
-    """Limits on the size of a plan and of each of its groups."""
+    """Limits of a clustering plan: the number of groups, and the bytes of a group and of its files."""
 
     #: Slices whose base file has at least this many bytes are not rewritten.
     small_file_limit: int
@@ -39,7 +39,7 @@ class ClusteringLimits:
 
 
 def clustering_limits(options: Options) -> ClusteringLimits:
-    """Read the limits of a plan and its groups from the options."""
+    """Read the limits of a clustering plan and of its groups from the options."""
     return ClusteringLimits(
         small_file_limit=options[o.CLUSTERING_SMALL_FILE_LIMIT],
         target_file_bytes=options[o.CLUSTERING_TARGET_FILE_BYTES],
@@ -55,7 +55,7 @@ Grouping = Callable[[Sequence[FileSlice], ClusteringLimits], Iterator[Clustering
 
 @dataclass(frozen=True)
 class Strategy:
-    """How to divide slices into the groups of a plan, and which partitions to consider."""
+    """How a clustering plan divides slices into groups, and which partitions it considers."""
 
     #: Forms groups from the slices of one partition.
     group: Grouping
@@ -79,7 +79,7 @@ def eligible_slices(
 
     Args:
         visible: which instants and file groups are part of the table.
-        busy: (partition path, file id) of the file groups that a pending plan names; they are left out.
+        busy: (partition path, file id) of the file groups that a pending plan names. These are left out.
     """
     by_partition: dict[str, list[FileSlice]] = {}
     for file_slice in latest_merged_slices(groups, visible):
@@ -92,7 +92,7 @@ def eligible_slices(
 def group_slices(
     by_partition: Iterable[Sequence[FileSlice]], strategy: Strategy, limits: ClusteringLimits
 ) -> tuple[ClusteringGroup, ...]:
-    """Divide the slices of each partition into groups with the strategy; return at most `limits.groups` groups.
+    """Divide the slices of each partition into groups of a plan, as the strategy says; return at most `limits.groups` groups.
 
     Args:
         by_partition: the slices of each partition.
@@ -123,13 +123,13 @@ def by_size(slices: Sequence[FileSlice], limits: ClusteringLimits) -> Iterator[C
 
 
 def one_by_one(slices: Sequence[FileSlice], limits: ClusteringLimits) -> Iterator[ClusteringGroup]:
-    """Yield one group per slice, each written to one file."""
+    """Yield one group of a plan per slice. Each slice is rewritten to one file."""
     for file_slice in slices:
         yield group_of([file_slice], 1)
 
 
 def group_of(slices: Sequence[FileSlice], outputs: int, extra: Mapping[str, str] | None = None) -> ClusteringGroup:
-    """Return a group of a plan, whose slices are rewritten to `outputs` new file groups (at least one).
+    """Return a group of a plan: slices that are rewritten together, to `outputs` new file groups (at least one).
 
     Args:
         extra: extra metadata of the group.
@@ -138,14 +138,14 @@ def group_of(slices: Sequence[FileSlice], outputs: int, extra: Mapping[str, str]
 
 
 def slice_named(file_slice: FileSlice) -> ClusteringSlice:
-    """Convert a file slice to the form that a clustering plan stores: with the names of its files."""
+    """Return a `ClusteringSlice` with the file id and the file names of a file slice, as a clustering plan stores it."""
     base_file = file_slice.base_file.name if file_slice.base_file else None
     logs = tuple(log.name for log in file_slice.log_files)
     return ClusteringSlice(file_slice.partition_path, file_slice.file_id, base_file, logs)
 
 
 def _metrics(slices: Sequence[FileSlice]) -> dict[str, float]:
-    """Return the metrics of a group for the plan: number and bytes of log files, and reads and writes in whole megabytes."""
+    """Return the metrics of a group that the plan stores: number and bytes of log files, and megabytes to read and to write."""
     log_files = sum(len(file_slice.log_files) for file_slice in slices)
     log_bytes = sum(file_slice.log_bytes for file_slice in slices)
     base_bytes = sum(file_slice.base_bytes for file_slice in slices)
@@ -155,7 +155,7 @@ def _metrics(slices: Sequence[FileSlice]) -> dict[str, float]:
 
 
 def _expected_bytes(file_slice: FileSlice, limits: ClusteringLimits) -> int:
-    """Return the bytes of the slice's base file; `limits.max_file_bytes` if it has none."""
+    """Return the bytes of the slice's base file; `limits.max_file_bytes` if the slice has no base file."""
     return file_slice.base_file.size_bytes if file_slice.base_file else limits.max_file_bytes
 
 

@@ -43,13 +43,13 @@ ClusteringTask = RewriteTask | LargeGroup | ResizeTask
 
 
 def make_tasks(run: PlanRun[ClusteringPlan]) -> Sequence[ClusteringTask]:
-    """Divide a plan into tasks.
+    """Divide a clustering plan into tasks.
 
     Raises:
         CorruptFile: a file that the plan names is missing.
         OptionError: the plan splits or joins buckets, and the options do not name the bucket index of consistent hashing.
         SchemaError: rows cannot be sorted by the columns that the plan names.
-        WriteConflict: a write has changed a file group of the plan since it was made.
+        WriteConflict: a write has changed a file group of the plan since the plan was made.
     """
     slices = planned_slices(run.table, run.time, run.plan)
     settings = make_rewrite_settings(run)
@@ -61,12 +61,12 @@ def make_tasks(run: PlanRun[ClusteringPlan]) -> Sequence[ClusteringTask]:
 def _make_rewrite_tasks(
     run: PlanRun[ClusteringPlan], slices: Sequence[Sequence[FileSlice]], settings: RewriteSettings
 ) -> list[ClusteringTask]:
-    """Return the tasks that rewrite groups: one `RewriteTask` per group, or one `LargeGroup` for a large group to sort.
+    """Return the tasks that rewrite the groups of a plan: a `LargeGroup` for a large group to sort, else a `RewriteTask`.
 
     A group that is not sorted and has several outputs is divided into several tasks.
 
     Args:
-        slices: the file slices of each group of the plan.
+        slices: the file slices of each group, in the order of the plan.
     """
     tasks_at_once = count_cores(run.spark.conf) if run.spark else None
     max_bytes = bytes_per_task(slices, tasks_at_once)
@@ -101,7 +101,7 @@ def _make_rewrite_tasks(
 
 
 def _share_out(slices: Sequence[FileSlice], count: int) -> list[list[FileSlice]]:
-    """Divide slices into at most `count` parts with about the same number of bytes.
+    """Divide slices into at most `count` lists with about the same number of bytes.
 
     Args:
         slices: the slices, the largest first.
@@ -114,7 +114,7 @@ def _share_out(slices: Sequence[FileSlice], count: int) -> list[list[FileSlice]]
 
 
 def bytes_per_task(slices: Sequence[Sequence[FileSlice]], tasks_at_once: int | None) -> int:
-    """Return the most bytes on storage that one task sorts: few enough to keep all cores busy, within fixed limits.
+    """Return the most bytes of files that one task sorts: few enough to keep all cores busy, within fixed limits.
 
     Args:
         slices: the file slices of each group of the plan.

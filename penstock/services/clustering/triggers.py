@@ -12,7 +12,7 @@ from penstock.timeline.store import read_schema
 
 
 def asks_for_clustering(options: Options) -> bool:
-    """Whether the options turn clustering on: inline, inline scheduling or async. Without one of these, no clustering is due."""
+    """Whether the options turn clustering on: inline, inline scheduling or async. If not, no clustering is due."""
     return options[o.CLUSTERING_INLINE] or options[o.CLUSTERING_SCHEDULE_INLINE] or options[o.CLUSTERING_ASYNC]
 
 
@@ -20,7 +20,7 @@ def is_due(table: TableState) -> bool:
     """Whether there were enough commits since the last clustering to plan the next one.
 
     With inline clustering the limit is `hoodie.clustering.inline.max.commits`, with async clustering
-    `hoodie.clustering.async.max.commits`; with both, the larger of the two. Always true with neither.
+    `hoodie.clustering.async.max.commits`; with both, the larger of the two. True if neither is turned on.
     """
     options = table.options
     thresholds = []
@@ -33,7 +33,7 @@ def is_due(table: TableState) -> bool:
 
 
 def commits_since(table: TableState) -> int:
-    """Return how many completed writes are later than the last clustering, completed or pending."""
+    """Return how many completed writes are later than the last clustering. A pending clustering counts as the last one too."""
     last = ""
     for instant in reversed(table.timeline.filter(Action.REPLACE_COMMIT)):
         if _is_clustering(table, instant):

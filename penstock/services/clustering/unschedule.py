@@ -13,7 +13,7 @@ from penstock.timeline.store import instant_path
 
 
 def unschedule_clustering(table: TableState, time: str) -> None:
-    """Remove the pending clustering plan at `time` from the timeline. First roll back the files that a crashed run of it left.
+    """Remove the pending clustering plan at `time` from the timeline. Before, roll back the files that a crashed run left.
 
     A plan whose file cannot be read is removed too, if its run has not begun.
 
@@ -36,7 +36,7 @@ def unschedule_clustering(table: TableState, time: str) -> None:
 
 
 def _find_torn(table: TableState, time: str) -> Instant | None:
-    """Return the requested replace commit at `time` if its plan cannot be read; None otherwise."""
+    """Return the requested replace commit at `time` if the plan in its file cannot be read; None otherwise."""
     for instant in table.timeline.filter(Action.REPLACE_COMMIT):
         if instant.time == time and instant.state is State.REQUESTED:
             try:

@@ -19,7 +19,7 @@ from penstock.workers.run_kernels import this_task
 
 @dataclass(frozen=True)
 class CompactTask:
-    """One file slice that `compact_slice` merges into a new base file. Pickled to a worker."""
+    """Task description: the file slice that `compact_slice` merges into a new base file. Pickled to a worker."""
 
     file_slice: FileSlice
     rules: MergeRules
@@ -29,14 +29,14 @@ class CompactTask:
 
     @property
     def slices(self) -> tuple[FileSlice, ...]:
-        """The file slices that the task reads: the one to compact."""
+        """The file slices that the task reads: a tuple with the only slice, the one to compact."""
         return (self.file_slice,)
 
 
 def compact_slice(task: CompactTask) -> list[WriteStat]:
-    """Merge a file slice into a new base file; return its write stat. Rows keep their commit time and sequence number.
+    """Merge a file slice into a new base file; return the file's write stat. Rows keep their commit time and sequence number.
 
-    If all rows were deleted, an empty base file is written: the next plan then finds nothing to do, and log files that were added
+    If all rows were deleted, an empty base file is written. Then the next plan finds nothing to do, and log files that were added
     since the plan was made have a base file below them.
     """
     began_s = clock.monotonic_s()
@@ -78,7 +78,7 @@ def compact_slice(task: CompactTask) -> list[WriteStat]:
 
 
 def _open_writer(output: TaskOutput, file_slice: FileSlice) -> BaseFileWriter:
-    """Open a writer for the new base file. If the slice has an old base file, its bloom filter is copied and extended."""
+    """Open a writer for the new base file. If the slice has a base file, that file's bloom filter is copied and extended."""
     if file_slice.base_file is None:
         return BaseFileWriter(output, file_slice.partition_path, file_slice.file_id, MarkerType.CREATE)
     old = open_base_file(output.settings.storage, file_slice.base_file.path)

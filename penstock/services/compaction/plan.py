@@ -16,7 +16,7 @@ from penstock.timeline.compaction_plan import CompactionOperation, CompactionPla
 
 
 def make_plan(table: TableState) -> CompactionPlan:
-    """Plan a compaction of the table, without storing the plan. The plan may have no operations."""
+    """Plan a compaction of the table, without storing the plan. The plan has no operations if there is nothing to compact."""
     strategy, limits = strategy_of(table.options)
     # As in Hudi, a pending log compaction does not keep its file groups from being compacted.
     busy = find_pending_compactions(table).keys() | find_pending_clusterings(table).keys()
@@ -29,7 +29,7 @@ def make_plan(table: TableState) -> CompactionPlan:
 def plan_compaction(
     slices: Iterable[FileSlice], strategy: Strategy, limits: CompactionLimits, max_file_bytes: int
 ) -> CompactionPlan:
-    """Plan the compaction of those slices that the strategy chooses, within its limits.
+    """Return the plan of a compaction of those slices that the strategy chooses within the limits.
 
     Args:
         max_file_bytes: assumed size of the new base file of a slice that has no base file.
@@ -43,7 +43,7 @@ def slices_with_logs(groups: Iterable[FileGroup], visible: Visibility, busy: Col
 
     Args:
         visible: which instants and file groups are part of the table.
-        busy: (partition path, file id) of the file groups that a pending plan names; they are left out.
+        busy: (partition path, file id) of the file groups that a pending plan names. These are left out.
     """
     slices = []
     for group in groups:
@@ -57,7 +57,7 @@ def slices_with_logs(groups: Iterable[FileGroup], visible: Visibility, busy: Col
 
 
 def plan_operation(file_slice: FileSlice, max_file_bytes: int) -> CompactionOperation:
-    """Return the operation of a plan that compacts one file slice: its file names and metrics.
+    """Return the operation of a compaction plan for one file slice: the names of the slice's files, and metrics.
 
     Args:
         max_file_bytes: assumed size of the new base file if the slice has no base file.
@@ -73,7 +73,7 @@ def plan_operation(file_slice: FileSlice, max_file_bytes: int) -> CompactionOper
 
 
 def _metrics(file_slice: FileSlice, max_file_bytes: int) -> Mapping[str, float]:
-    """Return the metrics of an operation for the plan: number and bytes of log files, and reads and writes in whole megabytes.
+    """Return the metrics of one file slice that the plan stores: number and bytes of log files, megabytes to read and to write.
 
     Args:
         max_file_bytes: assumed size of the new base file if the slice has no base file.

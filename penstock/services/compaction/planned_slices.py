@@ -27,7 +27,7 @@ class PartitionFiles:
 
 
 def list_folders(table: TableState, plan: CompactionPlan) -> dict[str, PartitionFiles]:
-    """List each partition that a plan names; return its files by partition path."""
+    """List each partition that a plan names; return the files of these partitions by partition path."""
     paths = {operation.partition_path for operation in plan.operations}
     return {path: _partition_files(table.storage.list(join(table.base_path, path))) for path in paths}
 
@@ -48,7 +48,7 @@ def _partition_files(files: Sequence[FileInfo]) -> PartitionFiles:
 
 
 def whole_slice(base_path: str, operation: CompactionOperation, files: PartitionFiles) -> FileSlice:
-    """Return the file slice of an operation with all its log files on storage, also those that the plan does not name.
+    """Return the file slice of an operation with all log files that it has on storage, also those that the plan does not name.
 
     Raises:
         CorruptFile: a file that the operation names is missing.
@@ -60,7 +60,7 @@ def whole_slice(base_path: str, operation: CompactionOperation, files: Partition
 
 
 def unnamed_logs(file_slice: FileSlice, files: PartitionFiles) -> tuple[LogFile, ...]:
-    """Return the log files of a slice on storage that are not in `file_slice.log_files`, in reading order.
+    """Return the log files on storage that belong to a slice but are not in `file_slice.log_files`, in reading order.
 
     Args:
         file_slice: a slice with the files that the plan names.
@@ -149,7 +149,7 @@ def _not_a_data_file(file_name: str) -> CorruptFile:
 
 
 def _size(folder: str, file_name: str, sizes: Mapping[str, int]) -> int:
-    """Return the bytes of a file in a partition. Raise CorruptFile if the file is not in `sizes`: then it is missing."""
+    """Return the bytes of a file in a partition. Raise CorruptFile if the file is not in `sizes`, which means it is missing."""
     if file_name not in sizes:
         raise missing_file(join(folder, file_name))
     return sizes[file_name]

@@ -47,7 +47,7 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
     is_compaction = True
 
     def follows_write(self, table: TableState) -> bool:
-        """Whether a write may be followed by a compaction or a plan for one.
+        """Whether a write may be followed by a compaction, or by scheduling one.
 
         True if the table is merge-on-read and its options allow table services. `run_after_write` decides the rest.
         """
@@ -58,10 +58,10 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
         return table.is_merge_on_read
 
     def run_after_write(self, spark: Any, table: TableState, stages: Stages) -> None:
-        """Run pending plans; then, if another plan is due, make it and run it.
+        """Run pending plans; then, if another plan is due, make that plan and run it.
 
-        If compaction is not inline, run nothing: with `hoodie.compact.schedule.inline`, store a plan if one is due and none is
-        pending.
+        If compaction is not inline, run nothing. If `hoodie.compact.schedule.inline` is set, store a plan if one is due and none
+        is pending.
         """
         if compacts_inline(table.options):
             self.run_due(spark, table, stages)
@@ -73,7 +73,10 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
         check_merge_on_read(table)
 
     def refresh(self, table: TableState) -> TableState:
-        """Read the timeline again and finish unscheduling that was interrupted. Return the table with the new timeline."""
+        """Finish unscheduling that was interrupted, and read the timeline again.
+
+        Return a copy of the table with the new timeline.
+        """
         return finish_unscheduling(reload_timeline(table))
 
     def is_due(self, table: TableState) -> bool:
@@ -123,9 +126,9 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
 
 
 def compacts_inline(options: Options) -> bool:
-    """Whether a write to a merge-on-read table also compacts: `hoodie.compact.inline` if it is set.
+    """Whether a write to a merge-on-read table also compacts: the value of `hoodie.compact.inline` if that is set.
 
-    If it is not set: true, unless async compaction or inline scheduling is turned on and leaves compaction to another process.
+    If it is not set: true, unless async compaction or inline scheduling leaves compaction to another process.
     """
     if options.is_set(o.COMPACT_INLINE):
         return options[o.COMPACT_INLINE]

@@ -48,7 +48,7 @@ def all_partitions(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
 
 @dataclass(frozen=True)
 class Strategy:
-    """How to choose the operations of a plan, and the partitions to list for it."""
+    """How a compaction plan chooses the partitions to list, and the operations (file slices to compact) in them."""
 
     choose: OperationChoice
     #: Chooses the partitions to list.
@@ -77,7 +77,7 @@ def take_all(operations: Operations, limits: CompactionLimits) -> list[Compactio
 
 
 def take_while_io(operations: Operations, limits: CompactionLimits) -> list[CompactionOperation]:
-    """Return the first operations, until the sum of their I/O reaches `limits.io_mb`.
+    """Return the first operations, until the sum of the megabytes that they read and write reaches `limits.io_mb`.
 
     As in Hudi, the last operation may exceed the limit.
     """
@@ -92,7 +92,7 @@ def take_while_io(operations: Operations, limits: CompactionLimits) -> list[Comp
 
 
 def take_largest_logs(operations: Operations, limits: CompactionLimits) -> list[CompactionOperation]:
-    """Return the operations with the most bytes of log files, in this order, until their I/O reaches `limits.io_mb`.
+    """Return the operations with the most bytes of log files, in this order, until they read and write `limits.io_mb` megabytes.
 
     Operations with less than `limits.log_bytes` are left out.
     """
@@ -100,15 +100,15 @@ def take_largest_logs(operations: Operations, limits: CompactionLimits) -> list[
 
 
 def take_most_logs(operations: Operations, limits: CompactionLimits) -> list[CompactionOperation]:
-    """Return the operations with the most log files, in this order, until their I/O reaches `limits.io_mb`.
+    """Return the operations with the most log files, in this order, until they read and write `limits.io_mb` megabytes.
 
-    Operations with fewer than `limits.log_files` are left out.
+    Operations with fewer log files than `limits.log_files` are left out.
     """
     return take_while_io(_sort_by_metric(operations, LOG_FILES, limits.log_files), limits)
 
 
 def _sort_by_metric(operations: Operations, metric: str, least: int) -> list[CompactionOperation]:
-    """Return the operations whose metric is at least `least`, the highest metric first."""
+    """Return the operations whose metric named `metric` is at least `least`, the highest metric first."""
     enough = [operation for operation in operations if operation.metrics[metric] >= least]
     return sorted(enough, key=lambda operation: operation.metrics[metric], reverse=True)
 

@@ -21,7 +21,10 @@ class TriggerLimits:
 
 @dataclass(frozen=True)
 class SinceLast:
-    """Delta commits and seconds since the last completed compaction; since the first delta commit if there was no compaction."""
+    """How many delta commits were made, and seconds have passed, since the last completed compaction.
+
+    If the table was never compacted, both count from the first delta commit.
+    """
 
     #: Number of delta commits, completed or pending, after the last completed compaction.
     commits: int
@@ -80,7 +83,7 @@ def _count_after(deltas: Sequence[Instant], time: str) -> int:
 def _seconds_between(begin: str, end: str) -> float:
     """Return the whole seconds between two instant times.
 
-    Return infinity if one of them is not a date: Hudi's bootstrap instants are not.
+    Return infinity if one of the two is not a date, as the instants of Hudi's bootstrap.
     """
     try:
         first = parse_time(begin).replace(microsecond=0)

@@ -30,7 +30,7 @@ _LEAVING = "penstock.unscheduling"
 
 
 def unschedule(table: TableState, time: str) -> None:
-    """Unschedule the pending compaction or log compaction at `time`, whose run has not begun.
+    """Unschedule the pending compaction or log compaction at `time`: remove its plan, whose run has not begun.
 
     Log files that were written since the plan was made are renamed to the base instant of the previous slice. If the plan cannot
     be read, the names of log files show which file groups the plan was for. A log compaction plan is only deleted: no log file
@@ -120,7 +120,7 @@ def _plan_by_logs(table: TableState, time: str) -> CompactionPlan:
 
 
 def finish_unscheduling(table: TableState) -> TableState:
-    """Finish unscheduling the plans that an interrupted process has marked. Return the table with its current timeline."""
+    """Finish unscheduling the plans that an interrupted process has marked. Return a copy of the table with the new timeline."""
     leaving = [(instant, plan) for instant, plan in list_compaction_plans(table) if _LEAVING in plan.extra]
     for instant, plan in leaving:
         _take_off(table, instant, plan)
@@ -128,7 +128,7 @@ def finish_unscheduling(table: TableState) -> TableState:
 
 
 def _take_off(table: TableState, instant: Instant, plan: CompactionPlan) -> None:
-    """Rename the log files whose base instant is the plan's to the base instant of the previous slice; then remove the plan.
+    """Rename the log files whose base instant is the plan's to the base instant of the previous slice; then delete the plan.
 
     Safe to repeat after a crash.
     """

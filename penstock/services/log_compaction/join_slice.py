@@ -35,7 +35,7 @@ _SAMPLE_ROWS = 1000
 
 @dataclass(frozen=True)
 class JoinTask:
-    """One file slice whose log blocks `join_slice` merges into a new log file. Pickled to a worker."""
+    """Task description: the file slice whose log blocks `join_slice` merges into a new log file. Pickled to a worker."""
 
     file_slice: FileSlice
     #: Log files of the slice that the plan does not name: written since the plan was made.
@@ -47,12 +47,12 @@ class JoinTask:
 
     @property
     def slices(self) -> tuple[FileSlice, ...]:
-        """The file slices that the task reads: the one whose log blocks are merged."""
+        """The file slices that the task reads: a tuple with the only slice, the one whose log blocks are merged."""
         return (self.file_slice,)
 
 
 def join_slice(task: JoinTask) -> list[WriteStat]:
-    """Merge the log blocks of a slice into one new log file; return its write stat.
+    """Merge the log blocks of a slice into one new log file; return a list with the file's write stat.
 
     Write no file and return an empty list if a write has added log blocks to the slice since the plan was made, or if all blocks
     were rolled back.
@@ -136,13 +136,17 @@ def joined_blocks(log: FoldedLog, task: JoinTask, header: Mapping[str, Any]) -> 
 
 
 def _delete_block(keys: pa.ChunkedArray, positions: Positions, task: JoinTask, header: Mapping[str, Any]) -> bytes:
-    """Encode a delete block for the keys at `positions`."""
+    """Encode a delete block with the record keys at `positions` of `keys`.
+
+    Args:
+        header: the header of the block.
+    """
     partitions = pa.repeat(task.file_slice.partition_path, len(positions))
     return encode_delete_block(build_deletes(keys.take(pa.array(positions)), partitions), **header)
 
 
 def _split_by_size(log: FoldedLog, positions: Positions, max_bytes: int) -> Iterator[Positions]:
-    """Yield `positions` in parts whose rows have about `max_bytes` each, estimated from the first rows.
+    """Cut `positions` into consecutive arrays whose rows have about `max_bytes` each, estimated from the first rows.
 
     Args:
         positions: positions of rows in `log`.

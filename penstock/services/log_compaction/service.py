@@ -68,7 +68,7 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
         return True
 
     def make_plan(self, table: TableState) -> CompactionPlan | None:
-        """Plan a log compaction of the slices with at least as many log blocks as the options set; None if there are none."""
+        """Plan a log compaction of the slices that have enough log blocks by the options; None if no slice has."""
         busy = find_pending_groups(table).keys()
         times = committed_times(table.timeline, table.base_path)
         operations = []
@@ -117,7 +117,7 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
         return len(plan.operations)
 
     def run_kernels(self, run: PlanRun[CompactionPlan], tasks: Sequence[JoinTask], runner: Runner) -> list[WriteStat]:
-        """Write a log file for each task whose slice has not changed since the plan was made; return the write stats."""
+        """Write a new log file for each task; return the write stats. A slice that changed since the plan was made is skipped."""
         return runner.collect(join_slice, tasks, WriteStat)
 
 

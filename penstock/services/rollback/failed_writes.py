@@ -1,7 +1,7 @@
 """Find failed writes and roll them back.
 
 Under the eager policy for failed writes, a new write rolls back every pending write before it begins. Under the lazy policy a
-clean rolls them back. A writer that is alive, by its heartbeat, is never rolled back. A new write is refused while it is at work.
+clean rolls them back. A writer that is alive, by its heartbeat, is never rolled back: a new write raises WriteConflict instead.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def roll_back_failed(table: TableState) -> TableState:
     Called before a write begins. If a restore is pending, only load the timeline.
 
     Returns:
-        The table with its timeline loaded afterwards. The instants of the rollbacks are earlier than any later instant.
+        A copy of the table with its timeline loaded afterwards. The instants of the rollbacks are earlier than any later instant.
 
     Raises:
         TableChanged: another process rolls back the same write at the same time.
@@ -91,7 +91,7 @@ def _find_dead_writes(table: TableState) -> list[Instant]:
 
 
 def _is_leftover(entry: FileInfo, table: TableState) -> bool:
-    """Whether an entry of `.hoodie/.temp` may be deleted, because the write that made it is completed, rolled back or dead."""
+    """Whether a file or folder in `.hoodie/.temp` may be deleted, because its write is completed, rolled back or dead."""
     time = entry.name.removeprefix(WORK_PREFIX)
     if time.isdecimal():
         return time not in table.timeline.pending_times
@@ -105,7 +105,7 @@ def _is_leftover(entry: FileInfo, table: TableState) -> bool:
 
 
 def _delete_all(storage: Storage, leftovers: Iterable[FileInfo]) -> None:
-    """Delete files, and folders with their content."""
+    """Delete these files, and these folders with everything in them."""
     for entry in leftovers:
         if entry.is_dir:
             storage.delete_tree(entry.path)

@@ -48,7 +48,7 @@ def _uses_markers(table: TableState, instant: Instant) -> bool:
 
 
 def _requests_by_markers(table: TableState, markers: Sequence[Marker]) -> list[dict[str, Any]]:
-    """Return one request per marker: to delete the base file that it names, or to add a rollback block after the log file.
+    """Return one request per marker: delete the base file that the marker names, or add a rollback block after the log file.
 
     Markers of other files are ignored.
     """
@@ -72,7 +72,7 @@ def _requests_by_markers(table: TableState, markers: Sequence[Marker]) -> list[d
 
 
 def _delete_request(path: str, file_id: str, base_instant: str, file: str) -> dict[str, Any]:
-    """Return a request to delete one file.
+    """Return a request of a rollback plan to delete one file.
 
     Args:
         path: the partition path.
@@ -82,7 +82,7 @@ def _delete_request(path: str, file_id: str, base_instant: str, file: str) -> di
 
 
 def _add_block_request(table: TableState, path: str, file_id: str, base_instant: str, logs: Mapping[str, int]) -> dict[str, Any]:
-    """Return a request to add a rollback block to a slice.
+    """Return a request of a rollback plan to add a rollback block to a slice.
 
     Args:
         path: the partition path.
@@ -93,7 +93,11 @@ def _add_block_request(table: TableState, path: str, file_id: str, base_instant:
 
 
 def _request(path: str, file_id: str, base_instant: str) -> dict[str, Any]:
-    """Return a request for one slice that asks for nothing yet: no file to delete, no rollback block."""
+    """Return an empty request of a rollback plan for one slice: with no file to delete and no rollback block to add.
+
+    Args:
+        path: the partition path.
+    """
     return {
         "partitionPath": path,
         "fileId": file_id,
@@ -162,7 +166,7 @@ def _requests_for_logs(
 
 
 def read_written(table: TableState, instant: Instant) -> CommitMetadata:
-    """Read which files a write wrote: the commit metadata of a completed write, or the workload profile of an inflight one.
+    """Read what a write wrote: the commit metadata of a completed write, or the workload profile of an inflight write.
 
     Return empty metadata if the timeline file is missing or empty.
     """

@@ -38,7 +38,7 @@ def roll_back_to(table: TableState, time: str) -> str:
 
 
 def _find_write(table: TableState, time: str) -> Instant:
-    """Return the instant of the write with the instant time `time`. Raise OptionError if there is none."""
+    """Return the instant of the write with the instant time `time`. Raise OptionError if there is no such write."""
     for instant in table.timeline.instants:
         if instant.time == time and instant.action.family in WRITE_ACTIONS:
             return instant
@@ -46,7 +46,7 @@ def _find_write(table: TableState, time: str) -> Instant:
 
 
 def _check(table: TableState, instant: Instant) -> None:
-    """Raise OptionError if a rollback could not bring the table back to its state before the write."""
+    """Raise OptionError if a rollback of the write could not bring the table back to its state before the write."""
     time = instant.time
     if not instant.is_completed and runs_a_plan(table, instant):
         raise OptionError(f"{instant.file_name} is the plan of a table service, not a write; there is nothing to roll back")
@@ -71,8 +71,8 @@ def _check(table: TableState, instant: Instant) -> None:
 def _pending_plan_on_top(table: TableState, instant: Instant) -> str | None:
     """Return a text that names a pending clustering or compaction which will read files of a write; None if there is none.
 
-    For a compaction, only base files of the write count: the compaction reads the log files that exist when it runs, so those of
-    the write may be removed.
+    For a compaction, only base files of the write count: a compaction reads the log files that exist when it runs, so log files
+    of the write may be removed.
 
     Args:
         instant: the completed write.

@@ -118,10 +118,11 @@ def target_of(plan: Mapping[str, Any]) -> Instant:
 
 
 def _remove_files(table: TableState, requests: Iterable[Mapping[str, Any]], time: str, target: str) -> dict[str, dict[str, Any]]:
-    """Delete files and add rollback blocks as a plan requests. Return the partition metadata of the rollback, by partition path.
+    """Delete files and add rollback blocks as a plan requests. Return what was done in each partition, by partition path.
 
-    A file that does not exist is no error: it was never created, or is already deleted. A plan holds full paths, with or without
-    a scheme, and the table may have been moved since; therefore only the file names are used.
+    The values are Hudi's partition metadata of a rollback. A file that does not exist is no error: it was never created, or is
+    already deleted. A plan holds full paths, with or without a scheme, and the table may have been moved since; therefore only
+    the file names are used.
 
     Args:
         requests: the requests of the rollback plan.
@@ -183,6 +184,7 @@ def add_rollback_block(
 
     Args:
         folder: the full path of the partition's folder.
+        file_id: the file id of the slice, and `base_instant` its base instant.
         time: the instant time of the rollback or restore.
         target: the instant time of the write whose blocks are cancelled.
     """

@@ -20,7 +20,7 @@ class FailedWriteRollback(TableService):
     failure_noun = "rolling back failed writes"
 
     def follows_write(self, table: TableState) -> bool:
-        """Whether the policy for failed writes is lazy and no clean follows the write.
+        """Whether failed writes are rolled back after each write: the policy for failed writes is lazy and no clean follows.
 
         A clean rolls back failed writes itself.
         """
