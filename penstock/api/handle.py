@@ -6,14 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 import penstock
 from penstock import options as o
 from penstock.errors import OptionError, TableNotFound
 from penstock.options import lookup, read_options
 from penstock.options.operation import Operation
+from penstock.read.plan import QueryPlan
+from penstock.read.query import parse_query
+from penstock.read.scan import table_struct
+from penstock.schema import META_COLUMNS
 from penstock.storage import open_storage
-from penstock.table.state import TableState, open_table, table_exists
+from penstock.table.state import TableState, open_table, read_table_schema, table_exists
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,6 +76,12 @@ def find_session(spark: SparkSession | None) -> SparkSession:
     if found is None:
         raise OptionError("there is no active Spark session: create one with penstock.session(), or pass one as spark=")
     return penstock.enable(found)
+
+
+def table_columns(state: TableState) -> StructType:
+    """Return the columns of a table as a Spark schema, without Hudi's meta columns."""
+    struct = table_struct(QueryPlan(state, parse_query([state.base_path], state.options), read_table_schema(state), {}))
+    return StructType([field for field in struct if field.name not in META_COLUMNS])
 
 
 def call_options(options: Mapping[str, object] | None, more: Mapping[str, object]) -> dict[str, object]:

@@ -21,7 +21,7 @@ from penstock.api.cleaning import CleaningMethods
 from penstock.api.clustering import ClusteringMethods
 from penstock.api.compaction import CompactionMethods
 from penstock.api.create import Columns, Names, decide_new_table, joined
-from penstock.api.handle import call_options, find_session
+from penstock.api.handle import call_options, find_session, table_columns
 from penstock.api.inspect import InspectMethods
 from penstock.api.maintenance import MaintenanceMethods
 from penstock.api.read import ReadMethods
@@ -29,13 +29,9 @@ from penstock.api.restoring import RestoreMethods
 from penstock.api.write import WriteMethods
 from penstock.commit.swap_tables import finish_overwrite
 from penstock.errors import AlreadyExists, PenstockError, TableExists
-from penstock.read.plan import QueryPlan
-from penstock.read.query import parse_query
-from penstock.read.scan import table_struct
-from penstock.schema import META_COLUMNS
 from penstock.storage import open_storage
 from penstock.table.config import TableConfig
-from penstock.table.state import open_table, read_table_schema, table_exists
+from penstock.table.state import open_table, table_exists
 from penstock.write.create_table import create_table
 
 Path: TypeAlias = "str | os.PathLike[str]"
@@ -194,9 +190,7 @@ class Table(
             >>> table.schema.simpleString()
             'struct<id:string,city:string,ts:bigint,fare:double>'
         """
-        state = self._state()
-        struct = table_struct(QueryPlan(state, parse_query([self.path], state.options), read_table_schema(state), {}))
-        return StructType([f for f in struct if f.name not in META_COLUMNS])
+        return table_columns(self._state())
 
     def __repr__(self) -> str:
         """Return path, name, record key and partition columns; only the path if the table cannot be opened."""

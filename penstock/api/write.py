@@ -7,14 +7,20 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 
 from penstock import clock
 from penstock import options as o
-from penstock.api.handle import TableHandle, call_options
+from penstock.api.handle import TableHandle, call_options, table_columns
+from penstock.api.incoming_rows import Rows, as_frame, is_condition, is_spark_frame, rows_where
 from penstock.api.report import Column, Commit, Report, number
-from penstock.door.write import write
+from penstock.door.read import open_query
+from penstock.door.write import RowsOfTable, write
+from penstock.options import read_options
 from penstock.options.operation import Operation
+from penstock.read.query import parse_query
+from penstock.table.state import TableState
 from penstock.write.explain.merge_plan import KeyMerge, explain_merge
 from penstock.write.explain.write_plan import WritePlan, explain_write
 
@@ -58,9 +64,12 @@ class MergePlan(Report[KeyMerge]):
 
 
 class WriteMethods(TableHandle):
-    """The methods of `Table` that write rows. Each call is one write operation and makes one commit."""
+    """The methods of `Table` that write rows. Each call is one write operation and makes one commit.
 
-    def insert(self, rows: DataFrame, options: Mapping[str, object] | None = None) -> Commit:
+    Rows are a DataFrame of Spark, pandas or polars, an Arrow table, a list of dicts, or the path of Parquet files.
+    """
+
+    def insert(self, rows: Rows, options: Mapping[str, object] | None = None) -> Commit:
         """Add rows without locating their keys. Small files are filled before new file groups are opened.
 
         Args:
@@ -81,9 +90,7 @@ class WriteMethods(TableHandle):
         """
         return self._write(Operation.INSERT, rows, options)
 
-    def bulk_insert(
-        self, rows: DataFrame, sort_mode: SortMode | None = None, options: Mapping[str, object] | None = None
-    ) -> Commit:
+    def bulk_insert(self, rows: Rows, sort_mode: SortMode | None = None, options: Mapping[str, object] | None = None) -> Commit:
         """Write rows to new file groups, without locating their keys and without filling small files.
 
         Args:
@@ -106,7 +113,7 @@ class WriteMethods(TableHandle):
         """
         return self._write(Operation.BULK_INSERT, rows, options, {o.BULK_INSERT_SORT_MODE.key: sort_mode} if sort_mode else {})
 
-    def upsert(self, rows: DataFrame, options: Mapping[str, object] | None = None) -> Commit:
+    def upsert(self, rows: Rows, options: Mapping[str, object] | None = None) -> Commit:
         """Merge incoming rows with the stored rows of their keys, and insert the rows with new keys.
 
         Args:
@@ -127,15 +134,18 @@ class WriteMethods(TableHandle):
         Example:
             >>> table.upsert(trips.selectExpr("id", "city", "ts + 1 as ts", "fare * 2 as fare")).rows_updated
             3
+            >>> table.upsert([{"id": "d", "city": "paris", "ts": 4, "fare": 4.5}]).rows_inserted
+            1
         """
         return self._write(Operation.UPSERT, rows, options, self._unordered(options))
 
-    def delete(self, keys: DataFrame, options: Mapping[str, object] | None = None) -> Commit:
-        """Delete the stored rows with these keys. Keys that the table does not have are ignored.
+    def delete(self, keys: Rows | SparkColumn, options: Mapping[str, object] | None = None) -> Commit:
+        """Delete the stored rows with these keys, or those for which a condition is true. Unknown keys are ignored.
 
         Args:
             keys: rows with the columns of the record key and, unless the index is global, of the partition path. Other columns
-                are ignored.
+                are ignored. A string or a Column is a condition over the table's columns, such as `"fare > 30"`; pass the path of
+                Parquet files with keys as a `pathlib.Path`.
             options: write options for this call, by their keys.
 
         Returns:
@@ -144,21 +154,23 @@ class WriteMethods(TableHandle):
         Raises:
             SchemaError: a column of the record key or the partition path is missing.
             RecordKeyError: a row has no record key.
-            OptionError: an option is invalid, or contradicts the table.
+            OptionError: an option is invalid, or contradicts the table; or the condition cannot be evaluated.
             Unsupported: the table generates its record keys, or stores none.
             WriteConflict: a concurrent write changed the same file groups (try again), or a clustering of them is pending.
 
         Example:
             >>> table.delete(trips.where("id = 'a'").select("id", "city")).rows_deleted
             1
+            >>> table.delete("fare > 3").rows_deleted
+            1
             >>> table.read().count()
-            2
+            1
         """
+        if is_condition(keys):
+            return self._write_frame(Operation.DELETE, self._rows_where(keys), options)
         return self._write(Operation.DELETE, keys, options)
 
-    def insert_overwrite(
-        self, rows: DataFrame, *, whole_table: bool = False, options: Mapping[str, object] | None = None
-    ) -> Commit:
+    def insert_overwrite(self, rows: Rows, *, whole_table: bool = False, options: Mapping[str, object] | None = None) -> Commit:
         """Replace all rows of the incoming rows' partitions with the incoming rows.
 
         Readers see the old rows until the commit completes.
@@ -207,9 +219,9 @@ class WriteMethods(TableHandle):
             1
         """
         rows = self._reader().range(0)
-        return self._write(Operation.DELETE_PARTITION, rows, options, {o.PARTITIONS_TO_DELETE.key: ",".join(paths)})
+        return self._write_frame(Operation.DELETE_PARTITION, rows, options, {o.PARTITIONS_TO_DELETE.key: ",".join(paths)})
 
-    def plan_upsert(self, rows: DataFrame, options: Mapping[str, object] | None = None) -> WritePlan:
+    def plan_upsert(self, rows: Rows, options: Mapping[str, object] | None = None) -> WritePlan:
         """Return which file groups `upsert` would change with these rows, and how many bytes it would rewrite.
 
         Nothing is written.
@@ -227,10 +239,10 @@ class WriteMethods(TableHandle):
             >>> [(group.partition_path, group.rows_changed, group.rows_new) for group in plan.groups]
             [('berlin', 1, 0)]
         """
-        return explain_write(rows, self.path, {**self._given(Operation.UPSERT, options), **self._unordered(options)})
+        return explain_write(self._frame(rows), self.path, {**self._given(Operation.UPSERT, options), **self._unordered(options)})
 
     def explain_merge(
-        self, rows: DataFrame, keys: Sequence[str] | None = None, options: Mapping[str, object] | None = None
+        self, rows: Rows, keys: Sequence[str] | None = None, options: Mapping[str, object] | None = None
     ) -> MergePlan:
         """Return what `upsert` would do with some keys, and why: which row wins, and by which values. Nothing is written.
 
@@ -250,27 +262,55 @@ class WriteMethods(TableHandle):
             ('keep', 'ts of the stored row is greater: 1 > 0')
         """
         given = {**self._given(Operation.UPSERT, options), **self._unordered(options)}
-        return MergePlan(explain_merge(rows, self.path, given, keys), self._state().config.name)
+        return MergePlan(explain_merge(self._frame(rows), self.path, given, keys), self._state().config.name)
 
     def _write(
         self,
         operation: Operation,
-        rows: DataFrame,
+        rows: Rows,
         options: Mapping[str, object] | None,
         more: Mapping[str, object] | None = None,
     ) -> Commit:
-        """Run one write operation on the existing table, and return its commit.
+        """Run one write operation on the existing table with the rows that the caller passed, and return its commit.
 
         Args:
             options: the options that the caller passed; None: no options.
             more: further options, which override them.
         """
+        return self._write_frame(operation, self._frame(rows), options, more)
+
+    def _write_frame(
+        self,
+        operation: Operation,
+        rows: DataFrame | RowsOfTable,
+        options: Mapping[str, object] | None,
+        more: Mapping[str, object] | None = None,
+    ) -> Commit:
+        """Run one write operation on the existing table, and return its commit. The arguments are those of `_write`."""
         given = {**self._given(operation, options), **(more or {})}
         began = clock.monotonic_s()
-        done = write(rows.sparkSession, rows, self.path, given, "append")
+        spark = self._reader() if callable(rows) else rows.sparkSession
+        done = write(spark, rows, self.path, given, "append")
         assert done is not None  # only save mode `ignore` returns None
         commit = Commit.of(done.instant, done.metadata, clock.monotonic_s() - began)
         return replace(commit, failed_services=done.failed_services)
+
+    def _frame(self, rows: Rows) -> DataFrame:
+        """Return the rows that the caller passed as a Spark DataFrame."""
+        if is_spark_frame(rows):
+            return rows
+        return as_frame(rows, self._reader(), table_columns(self._state()))
+
+    def _rows_where(self, condition: str | SparkColumn) -> RowsOfTable:
+        """Return a function that reads the rows of the table for which a condition is true."""
+
+        def read_rows(table: TableState) -> DataFrame:
+            """Return the rows of the table as the write found it."""
+            query = parse_query([self.path], read_options({}))
+            frame = open_query(self._reader(), query, replace(table, options=query.options))
+            return rows_where(frame, condition)
+
+        return read_rows
 
     def _unordered(self, options: Mapping[str, object] | None) -> dict[str, object]:
         """Return `hoodie.combine.before.upsert=false` if there is no ordering column; otherwise an empty dict.

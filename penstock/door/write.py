@@ -7,11 +7,12 @@ All checks that need no rows run before any file is written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
+from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -59,29 +60,44 @@ _MODE_ALIASES = {"errorifexists": SaveMode.ERROR, "default": SaveMode.ERROR}
 _ATTEMPTS = 5
 
 
+#: Builds the incoming rows from the table as the write found it. A write that begins again calls it again.
+RowsOfTable: TypeAlias = Callable[[TableState], DataFrame]
+
+
 @dataclass(frozen=True)
 class _Request:
     """The arguments of one call of `write`, with the path and the options parsed."""
 
     spark: SparkSession
-    rows: DataFrame
+    rows: DataFrame | RowsOfTable
     storage: Storage
     base_path: str
     options: Options
 
-    @property
-    def columns(self) -> frozenset[str]:
-        """The names of the incoming columns."""
-        return frozenset(self.rows.columns)
+    def rows_of(self, table: TableState | None) -> DataFrame:
+        """Return the incoming rows.
+
+        Args:
+            table: the table as the write found it; None: the write creates the table.
+        """
+        if not callable(self.rows):
+            return self.rows
+        if table is None:
+            raise TableNotFound(f"there is no table at {self.base_path} from which the rows could be read")
+        return self.rows(table)
 
 
 def write(
-    spark: SparkSession, incoming: DataFrame, path: str, raw_options: Mapping[str, object], mode: str | None = None
+    spark: SparkSession,
+    incoming: DataFrame | RowsOfTable,
+    path: str,
+    raw_options: Mapping[str, object],
+    mode: str | None = None,
 ) -> PublishedCommit | None:
     """Write rows to the table at `path`, then run the inline table services. Create the table if it does not exist.
 
     Args:
-        incoming: the rows to write.
+        incoming: the rows to write, or a function that reads them from the table as the write finds it.
         raw_options: the options of the write, by their keys. They name the operation.
         mode: Spark's save mode; None: `error`.
 
@@ -138,9 +154,10 @@ def _append(request: _Request, path: str) -> tuple[PublishedCommit, TableState]:
     """
     table = open_table(path, request.options)
     check_against_table(request.options, table.config, table.base_path)
-    settings = resolve_settings(request.options, table.config, request.columns)
+    rows = request.rows_of(table)
+    settings = resolve_settings(request.options, table.config, frozenset(rows.columns))
     make_index(settings.options).check(replace(table, options=settings.options))
-    prepared = prepare_rows(request.rows, settings, read_table_schema(table))
+    prepared = prepare_rows(rows, settings, read_table_schema(table))
     return _run_operation(request.spark, table, settings, prepared)
 
 
@@ -152,8 +169,9 @@ def _create(request: _Request) -> tuple[PublishedCommit, TableState]:
     """
     storage = request.storage
     base_path = request.base_path
-    settings = resolve_settings(request.options, None, request.columns)
-    prepared = prepare_rows(request.rows, settings, None)
+    rows = request.rows_of(None)
+    settings = resolve_settings(request.options, None, frozenset(rows.columns))
+    prepared = prepare_rows(rows, settings, None)
     folder_existed = storage.stat(base_path) is not None
     try:
         table = create_table(storage, base_path, settings)
@@ -203,10 +221,16 @@ def _run_operation(
 
     Returns:
         The commit, and the table with the options for the table services that follow.
+
+    Raises:
+        TableChanged: another write completed since the rows were prepared. They may depend on the table's schema and rows.
     """
     table = replace(table, options=settings.options)
     check_inline(table, prepared.avro_schema)
+    known = table.timeline.completed_times
     table = roll_back_failed(turn_off_metadata_table(table))
+    if not table.timeline.completed_times <= known:
+        raise TableChanged(f"another write to {table.base_path} completed just now. Run the write again")
     title = f"{settings.operation} {settings.table_name}"
     stages = Stages(title, settings.options[o.PROGRESS], partial(name_jobs, spark))
     run = OPERATIONS[settings.operation]

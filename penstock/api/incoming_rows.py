@@ -1,0 +1,236 @@
+"""What the methods of `Table` accept as rows, and how each form becomes a DataFrame.
+
+A Spark DataFrame is used unchanged, and a path is read with `spark.read.parquet`. Rows in the memory of this process (pandas,
+Arrow, polars, a list of dicts) become an Arrow table, then a DataFrame. The table's types decide where the form leaves a choice:
+an integer of pandas or Python is stored as the integer type of the table's column if it fits.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeGuard, cast
+
+import pyarrow as pa
+import pyarrow.types as pt
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType, TimestampType
+
+from penstock.columns import quoted
+from penstock.errors import OptionError, PenstockError, SchemaError
+from penstock.schema import arrow_to_avro, avro_to_spark, spark_to_arrow
+from penstock.storage import open_storage
+from penstock.table.state import table_exists
+from penstock.workers.driver_rows import send_rows
+
+
+class ArrowStream(Protocol):
+    """Rows of a library with Arrow's C interface, such as a DataFrame of pandas or polars."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+#: What the methods of `Table` accept as rows.
+Rows: TypeAlias = "DataFrame | ArrowStream | pa.Table | pa.RecordBatch | Sequence[Mapping[str, object]] | str | os.PathLike[str]"
+
+_FORMS = "a DataFrame of Spark, pandas or polars, an Arrow table, a list of dicts, or the path of Parquet files"
+
+
+def as_frame(rows: Rows, spark: SparkSession, columns: StructType) -> DataFrame:
+    """Return the rows that a caller passed as a Spark DataFrame.
+
+    Args:
+        rows: the rows, in one of the forms of `Rows`.
+        spark: the session for rows that are not a Spark DataFrame.
+        columns: the table's columns. They decide the types of pandas columns and Python values where these leave a choice.
+
+    Raises:
+        OptionError: the rows have another form, or the path cannot be read as Parquet.
+        SchemaError: a column has no type that a Hudi table can hold, or values of several types.
+    """
+    if isinstance(rows, str | os.PathLike):
+        return _read_parquet(spark, os.fspath(rows))
+    kind = _kind_of(rows)
+    if is_spark_frame(rows):
+        return rows
+    if kind == "pyspark.pandas.DataFrame":
+        return cast("Any", rows).to_spark()
+    try:
+        table = _as_arrow(rows, kind, columns)
+    except (pa.ArrowException, OverflowError) as e:
+        raise SchemaError(f"the rows cannot become Arrow columns: {e}; give each column values of one type") from e
+    return _send(spark, table, columns)
+
+
+def rows_where(frame: DataFrame, condition: str | Column) -> DataFrame:
+    """Return the rows of a DataFrame for which a condition is true.
+
+    Args:
+        condition: a SQL expression over the columns, or a Column.
+
+    Raises:
+        OptionError: the condition is empty, cannot be parsed, has a column that the table does not have, or is not boolean.
+    """
+    if isinstance(condition, str) and not condition.strip():
+        raise OptionError("the condition is empty; pass one such as \"fare > 30\", or 'true' for all rows")
+    try:
+        found = frame.where(condition)
+        found.columns  # noqa: B018  Spark Connect analyses the condition only now
+    except PySparkException as e:
+        text = f"{condition!r}" if isinstance(condition, str) else str(condition)
+        hint = "; pass a pathlib.Path if it is the path of Parquet files with keys" if "/" in text else ""
+        raise OptionError(f"{text} is not a condition over the table's columns: {_first_line(e)}{hint}") from e
+    return found
+
+
+def is_condition(keys: object) -> TypeGuard[str | Column]:
+    """Whether the argument of `Table.delete` is a condition: a string or a Column of Spark."""
+    return isinstance(keys, str) or _kind_of(keys) == "pyspark.sql.Column"
+
+
+def is_spark_frame(rows: object) -> TypeGuard[DataFrame]:
+    """Whether rows are a DataFrame of Spark, classic or Connect."""
+    return _kind_of(rows) == "pyspark.sql.DataFrame"
+
+
+def _kind_of(rows: object) -> str:
+    """Return the library and class name of rows, such as `pandas.DataFrame`, without importing the library.
+
+    A subclass has the name of its base class in the library. Spark Connect and PySpark 4 have several classes of DataFrame.
+    """
+    for kind in type(rows).__mro__:
+        if kind.__name__ in ("DataFrame", "LazyFrame", "Column"):
+            library = kind.__module__
+            for name in ("pyspark.pandas", "pyspark.sql", "pandas", "polars"):
+                if library == name or library.startswith(f"{name}."):
+                    return f"{name}.{kind.__name__}"
+    return ""
+
+
+def _as_arrow(rows: Any, kind: str, columns: StructType) -> pa.Table:
+    """Return rows in the memory of this process as an Arrow table.
+
+    Args:
+        kind: what `_kind_of` returns for the rows.
+        columns: the table's columns.
+
+    Raises:
+        OptionError: the rows have a form that is not known.
+    """
+    if kind == "pandas.DataFrame":
+        is_named = all(name is not None for name in rows.index.names)  # an index with a name is a column
+        return _narrow(pa.Table.from_pandas(rows, preserve_index=is_named), columns)
+    if kind == "polars.LazyFrame":
+        rows = rows.collect()
+    if kind.startswith("polars."):
+        return cast("pa.Table", rows.to_arrow())
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if isinstance(rows, pa.RecordBatchReader):
+        return rows.read_all()
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, list | tuple):
+        return _from_dicts(rows, columns)
+    if hasattr(rows, "__arrow_c_stream__"):
+        return pa.table(rows)
+    hint = "; call its read()" if hasattr(rows, "read") and hasattr(rows, "upsert") else ""
+    raise OptionError(f"rows cannot be of the type {type(rows).__name__}: pass {_FORMS}{hint}")
+
+
+def _from_dicts(rows: Sequence[Any], columns: StructType) -> pa.Table:
+    """Return a list of dicts as an Arrow table. Columns are the keys of all dicts; a key that a dict lacks is null.
+
+    Args:
+        columns: the table's columns. A value takes the type of its column if it fits.
+
+    Raises:
+        OptionError: the elements are not dicts.
+    """
+    known = spark_to_arrow(columns.jsonValue())
+    if not rows:
+        return known.empty_table()
+    if not isinstance(rows[0], Mapping):
+        raise OptionError(f"rows cannot be a list of {type(rows[0]).__name__}: pass {_FORMS}")
+    found = pa.array(rows).type
+    own = [found.field(number) for number in range(found.num_fields)]
+    # A time without a zone would be taken as UTC. Spark reads it in the session's time zone (`_send`).
+    wanted = [known.field(f.name) if f.name in known.names and not pt.is_timestamp(f.type) else f for f in own]
+    try:
+        return pa.Table.from_struct_array(pa.array(rows, pa.struct(wanted)))
+    except (pa.ArrowException, OverflowError):  # a value does not fit its column: the write decides whether the column grows
+        return pa.Table.from_struct_array(pa.array(rows, found))
+
+
+def _narrow(rows: pa.Table, columns: StructType) -> pa.Table:
+    """Return rows of pandas with numbers in the types of the table's columns, where every value fits.
+
+    Pandas makes 64-bit integers of all integers, and floats of integers with missing values.
+    """
+    known = spark_to_arrow(columns.jsonValue())
+    for number, field in enumerate(rows.schema):
+        wanted = known.field(field.name).type if field.name in known.names else field.type
+        is_number = pt.is_integer(field.type) or pt.is_floating(field.type)
+        if wanted == field.type or not (pt.is_integer(wanted) and is_number):
+            continue
+        try:
+            rows = rows.set_column(number, field.name, rows.column(number).cast(wanted))
+        except pa.ArrowInvalid:
+            continue  # a value does not fit: the write decides whether the column grows
+    return rows
+
+
+def _send(spark: SparkSession, rows: pa.Table, columns: StructType) -> DataFrame:
+    """Return an Arrow table as a DataFrame. The table's columns come first, in the table's order.
+
+    A time without a zone is a `timestamp_ntz`; if the table's column is a `timestamp`, it is a time in the session's time zone. A
+    column of nulls has the type of the table's column.
+    """
+    known = spark_to_arrow(columns.jsonValue())
+    if len(set(rows.column_names)) == rows.num_columns:
+        rows = rows.select(
+            sorted(rows.column_names, key=lambda name: known.names.index(name) if name in known.names else len(known))
+        )
+    for number, field in enumerate(rows.schema):
+        if pt.is_null(field.type) and field.name in known.names:
+            rows = rows.set_column(number, known.field(field.name), rows.column(number).cast(known.field(field.name).type))
+    struct = StructType.fromJson(avro_to_spark(arrow_to_avro(rows.schema, "rows")))
+    try:
+        rows = rows.cast(spark_to_arrow(struct.jsonValue()), safe=False)  # a timestamp loses its nanoseconds, as in Spark
+    except pa.ArrowException as e:
+        raise SchemaError(f"the rows have a type that Spark does not take: {e}; cast the column") from e
+    frame = send_rows(spark, rows, struct)
+    zoned = {field.name for field in columns if isinstance(field.dataType, TimestampType)}
+    local = [field.name for field in struct if field.dataType.typeName() == "timestamp_ntz" and field.name in zoned]
+    return frame.withColumns({name: F.col(quoted(name)).cast("timestamp") for name in local}) if local else frame
+
+
+def _read_parquet(spark: SparkSession, path: str) -> DataFrame:
+    """Return the rows of Parquet files.
+
+    Raises:
+        OptionError: the path is the folder of a Hudi table, or cannot be read as Parquet.
+    """
+    if _is_table(path):
+        raise OptionError(f"rows: {path} is a Hudi table, not a folder of plain Parquet files; pass Table.open(path).read()")
+    try:
+        frame = spark.read.parquet(path)
+        frame.columns  # noqa: B018  Spark Connect looks for the files only now
+    except PySparkException as e:
+        raise OptionError(f"rows: {path!r} cannot be read as Parquet: {_first_line(e)}") from e
+    return frame
+
+
+def _is_table(path: str) -> bool:
+    """Whether there is a Hudi table at a path. False for a path that only Spark can open."""
+    try:
+        return table_exists(*open_storage(path))
+    except PenstockError:
+        return False
+
+
+def _first_line(error: Exception) -> str:
+    """Return the first line of Spark's message."""
+    return str(error).strip().split("\n", 1)[0]
