@@ -53,7 +53,7 @@ def check_conflicts(
 
 
 def _base_instants_of_logs(stats: Sequence[WriteStat]) -> set[str]:
-    """Return the base instants in the names of the log files that the change wrote."""
+    """Return the base instants in the names of the log files among these write stats."""
     base_instants = set()
     for stat in stats:
         log = parse_log_name(stat.path.rpartition("/")[2]) if stat.path else None
@@ -63,7 +63,7 @@ def _base_instants_of_logs(stats: Sequence[WriteStat]) -> set[str]:
 
 
 def _groups_in(replaced: Replaced) -> set[GroupId]:
-    """Return the replaced file groups as a set of (partition path, file id)."""
+    """Convert file ids by partition path to a set of (partition path, file id)."""
     groups: set[GroupId] = set()
     for path, file_ids in replaced.items():
         groups.update((path, file_id) for file_id in file_ids)
@@ -120,7 +120,7 @@ def _check_not_replaced(table: TableState, time: str, timeline: Timeline, groups
 def _is_dead(table: TableState, instant: Instant) -> bool:
     """Whether the writer of a pending instant counts as dead: its heartbeat is missing or too old.
 
-    False if the instant is completed, or if the policy for failed writes is not lazy.
+    Always false if the instant is completed, or if the policy for failed writes is not lazy.
     """
     return not instant.is_completed and is_lazy(table) and not is_alive(table, instant.time)
 
@@ -128,7 +128,7 @@ def _is_dead(table: TableState, instant: Instant) -> bool:
 def _replaced_by(table: TableState, instant: Instant) -> Replaced:
     """Return the file groups that a replace commit replaces: file ids by partition path.
 
-    Return an empty dict for a pending commit whose inflight file names none.
+    Return an empty dict for a pending replace commit whose inflight file names no file group.
     """
     try:
         return read_metadata(table.storage, table.base_path, instant).replaced or {}

@@ -37,30 +37,30 @@ def is_lazy(table: TableState) -> bool:
 
 
 def heartbeat_path(base_path: str, instant: str) -> str:
-    """Return the path of a writer's heartbeat."""
+    """Return the path of the heartbeat file of the writer of `instant`."""
     return join(base_path, FOLDER, _HEARTBEATS, instant)
 
 
 def list_heartbeats(table: TableState) -> list[FileInfo]:
-    """Return the heartbeat files of the table, those of dead writers too."""
+    """Return the files in the table's heartbeat folder, those of dead writers too."""
     return table.storage.list(join(table.base_path, FOLDER, _HEARTBEATS))
 
 
 @dataclass(frozen=True)
 class Owner:
-    """The writer that a heartbeat belongs to, as the heartbeat file names it."""
+    """The writer that a heartbeat file names: its process, and the id of its heartbeat in that process."""
 
     process: Process
     #: The id of the heartbeat, different for each write.
     heartbeat_id: str
 
     def encode(self) -> bytes:
-        """Return the content of the heartbeat file."""
+        """Return the content of a heartbeat file that names this writer."""
         return json.dumps({"process": asdict(self.process), "id": self.heartbeat_id}).encode()
 
     @classmethod
     def decode(cls, content: bytes) -> Owner | None:
-        """Return the owner that a heartbeat file names; None for an empty file, which Hudi writes, or one of another layout."""
+        """Return the writer that a heartbeat file names; None for an empty file, as Hudi writes it, or an unknown layout."""
         try:
             values: dict[str, Any] = json.loads(content)
             return cls(Process(**values["process"]), values["id"])
@@ -69,7 +69,7 @@ class Owner:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the writer is known to have ended: its process has ended, or this process has stopped the heartbeat."""
+        """Whether the writer is known to have ended: its process has ended, or its heartbeat was stopped in this process."""
         if self.process == this_process():
             return self.heartbeat_id not in _BEATING
         return has_ended(self.process)
@@ -109,6 +109,7 @@ class Heartbeat:
                 self._beat()
 
     def _beat(self) -> None:
+        """Replace the heartbeat file, so that its modification time is now."""
         self._table.storage.replace(heartbeat_path(self._table.base_path, self._time), self._owner.encode())
 
     def stop(self) -> None:
@@ -128,7 +129,11 @@ class Heartbeat:
 
 @contextmanager
 def keep_heartbeat(table: TableState, name: str) -> Iterator[None]:
-    """Beat while the `with` block runs. Afterwards the heartbeat file stays and expires."""
+    """Keep a heartbeat while the `with` block runs. Afterwards the heartbeat file stays and expires.
+
+    Args:
+        name: the name of the heartbeat file.
+    """
     heartbeat = Heartbeat(table)
     try:
         heartbeat.announce(name)
@@ -139,7 +144,7 @@ def keep_heartbeat(table: TableState, name: str) -> Iterator[None]:
 
 
 def is_alive(table: TableState, instant: str) -> bool:
-    """Whether the writer of an instant is alive: its last beat is recent, and it is not known to have ended.
+    """Whether the writer of an instant is alive: its heartbeat is recent, and its process is not known to have ended.
 
     False if the instant has no heartbeat file.
     """
@@ -150,7 +155,7 @@ def is_alive(table: TableState, instant: str) -> bool:
 
 
 def has_recent_heartbeat(table: TableState, name: str) -> bool:
-    """Whether the last beat of a heartbeat is recent. False if there is no heartbeat file of this name."""
+    """Whether the heartbeat file `name` was written recently. False if there is no heartbeat file of this name."""
     file = table.storage.stat(heartbeat_path(table.base_path, name))
     return file is not None and is_recent(table, file)
 
@@ -166,7 +171,7 @@ def describe_writer(table: TableState, instant: Instant) -> str:
 
 
 def _read_owner(storage: Storage, path: str) -> Owner | None:
-    """Return the owner that a heartbeat file names; None if it names none, or is gone because the write has just ended."""
+    """Return the writer that a heartbeat file names. Return None if the file names none, or is gone: the write has just ended."""
     try:
         return Owner.decode(storage.read(path))
     except FileNotFoundError:

@@ -45,7 +45,7 @@ def seal(storage: Storage, base_path: str, instant: str) -> bool:
 
 
 def read_markers(storage: Storage, base_path: str, instant: str) -> list[Marker]:
-    """Return all markers of the write with this instant time, from single marker files and from `MARKERS<number>` files."""
+    """Read all markers of the write at `instant`, from single marker files and from `MARKERS<number>` files."""
     folder = markers_folder(base_path, instant)
     texts: list[str] = []
     for file in walk(storage, folder):

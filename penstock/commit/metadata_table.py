@@ -21,7 +21,7 @@ _PROPERTIES = ("hoodie.table.metadata.partitions", "hoodie.table.metadata.partit
 def turn_off_metadata_table(table: TableState) -> TableState:
     """Delete the metadata table and remove it from `hoodie.properties`, so that readers list files instead.
 
-    Return the table with the new configuration.
+    Return a copy of the table with the new configuration.
     """
     config = table.config
     folder = join(table.base_path, FOLDER, METADATA)

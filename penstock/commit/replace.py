@@ -20,7 +20,7 @@ ReplacedGroups = dict[str, tuple[str, ...]]
 
 
 def begin_replace(table: TableState) -> AbstractContextManager[Change]:
-    """Begin a write that replaces file groups: return the context manager of its `Change`, as `begin` does.
+    """Begin a write that replaces file groups. Return a context manager that yields the write's `Change`, as `begin` does.
 
     Hudi expects a record in the requested file of every replace commit. For a write, the record holds no clustering plan.
     """
@@ -29,7 +29,7 @@ def begin_replace(table: TableState) -> AbstractContextManager[Change]:
 
 
 def list_replaced_groups(table: TableState, partitions: Sequence[str] | None) -> ReplacedGroups:
-    """Return the file ids that a snapshot query reads, by partition path.
+    """Return the file ids of these partitions that a snapshot query reads now, by partition path.
 
     Args:
         partitions: paths of partitions; None for all. A named partition without file groups is in the result too, with no file

@@ -21,7 +21,7 @@ def run_before_hooks(context: HookContext, commit: PendingCommit) -> None:
 
 
 def run_after_hooks(context: HookContext, commit: PublishedCommit) -> PublishedCommit:
-    """Call `after_commit` of every hook; return the commit with one `HookOutcome` per hook.
+    """Call `after_commit` of every hook; return a copy of the commit with one `HookOutcome` per hook.
 
     An error of a hook becomes a warning and an outcome with that error. Later hooks are still called.
     """
@@ -45,6 +45,6 @@ def run_after_hooks(context: HookContext, commit: PublishedCommit) -> PublishedC
 
 
 def _describe(error: Exception) -> str:
-    """Return the class name and the first line of the message of an error. Further lines of a Spark error are a stack trace."""
+    """Return an error's class name and the first line of its message. Further lines of a Spark error are a stack trace."""
     first_line = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {first_line}"

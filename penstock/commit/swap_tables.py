@@ -45,7 +45,7 @@ def is_written_aside(base_path: str) -> bool:
 
 
 def swap_tables(storage: Storage, new_table: str, base_path: str, instant: str) -> None:
-    """Replace the table at `base_path` by the table at `new_table`, a folder inside it. Delete the old table.
+    """Replace the table at `base_path` by the table at `new_table`, a folder inside it. Then delete the old table.
 
     Args:
         new_table: a path that `new_table_path` returned, with a complete table.
@@ -123,7 +123,7 @@ def finish_overwrite(storage: Storage, base_path: str) -> None:
 def _delete_old_table(storage: Storage, base_path: str, old_table: str) -> None:
     """Delete the old table, if it still exists, after another table took its place. Ignore errors of the storage.
 
-    A later write deletes what is left after an error.
+    A later write deletes files that are left after an error.
 
     Args:
         old_table: the path that the old table was renamed to.
@@ -138,7 +138,7 @@ def _delete_old_table(storage: Storage, base_path: str, old_table: str) -> None:
 
 
 def _next_table(storage: Storage, old_table: str) -> str | None:
-    """Return the path of the new table inside the renamed old table; None if there is none, or files of it are missing."""
+    """Return the path of the new table inside the renamed old table; None if there is none, or if it has missing files."""
     try:
         name = storage.read(join(old_table, FOLDER, TEMP, OVERWRITE)).decode()
     except FileNotFoundError:
@@ -178,7 +178,8 @@ def _list_names(storage: Storage, folder: str) -> set[str]:
 def _move(storage: Storage, path: str, to: str) -> None:
     """Rename the folder `path` to `to`. Raise StorageError if that failed.
 
-    An error is ignored if only `to` exists afterwards: another process did the rename, or an earlier call whose answer was lost.
+    An error is ignored if afterwards `to` exists and `path` does not: another process did the rename, or an earlier call whose
+    answer was lost.
     """
     try:
         storage.move_tree(path, to)

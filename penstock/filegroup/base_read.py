@@ -16,7 +16,7 @@ from penstock.storage import Storage
 
 
 def open_base_file(storage: Storage, path: str) -> pq.ParquetFile:
-    """Open a base file for reading. Raises CorruptFile if it is missing or not Parquet."""
+    """Open a base file for reading. Raises CorruptFile if the file is missing or not Parquet."""
     try:
         source = storage.open(path)
     except FileNotFoundError as e:
@@ -59,7 +59,7 @@ def read_row_groups(
 
 
 def read_ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the same tables, but read the next one in a thread while the caller works on the current one."""
+    """Yield the same tables. A thread reads the next table while the caller works on the current one."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, tables, None)
         while (table := coming.result()) is not None:

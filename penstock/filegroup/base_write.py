@@ -68,7 +68,7 @@ class BaseFileWriter:
         return self.written_bytes / written if written else None
 
     def stamp(self, rows: pa.Table, keys: pa.ChunkedArray, numbers: npt.NDArray[np.int64]) -> pa.Table:
-        """Return new rows with commit time, sequence number and record key in front, as `keep` accepts them.
+        """Return new rows with commit time, sequence number and record key in front, for `keep`. Writes nothing.
 
         Args:
             rows: the data columns of the rows.
@@ -93,7 +93,7 @@ class BaseFileWriter:
             self._write(add_null_meta_columns(rows))
 
     def keep(self, body: pa.Table, *, new: bool = False) -> None:
-        """Write rows that already have commit time, sequence number and record key: kept, updated or stamped rows.
+        """Write rows that already have commit time, sequence number and record key: stored rows, or rows that `stamp` returned.
 
         Args:
             body: these three meta columns, then the data columns.
@@ -109,19 +109,19 @@ class BaseFileWriter:
         self._write(add_file_columns(body, self.partition_path, self.name))
 
     def note_times(self, rows: pa.Table) -> None:
-        """Include the event times of these incoming rows in the file's write stat. The rows replace or delete stored rows."""
+        """Include the event times of incoming rows that replace or delete stored rows in the file's write stat."""
         if self.settings.event_time is not None:
             self._event_times = self._event_times.extend(find_event_times(rows, self.settings.event_time))
 
     def note_removed(self, keys: pa.ChunkedArray) -> None:
-        """Record that this write deletes these keys, for an index that keeps entries of its own.
+        """Record that this write deletes these keys from the file group, for an index that keeps entries of its own.
 
         Some of the keys may be missing in the old version of the file: the index may have entries for them all the same.
         """
         self._output.key_changes.add(KeyChange.REMOVED, self.name, keys)
 
     def _write(self, rows: pa.Table) -> None:
-        """Collect rows with all meta columns in memory; write them out once they fill a row group."""
+        """Collect rows, which have all meta columns, in memory. Write them to the file once they fill a row group."""
         if rows.num_rows == 0:
             return
         self._waiting.append(rows)
@@ -132,7 +132,7 @@ class BaseFileWriter:
             self.flush()
 
     def _add_waiting_bytes(self, size_bytes: int) -> None:
-        """Add to the memory of unwritten rows, of this file and of the whole task. A negative size subtracts."""
+        """Add `size_bytes`, which may be negative, to the memory of unwritten rows, both of this file and of the whole task."""
         self.waiting_bytes += size_bytes
         self._output.waiting_bytes += size_bytes
 
@@ -152,7 +152,7 @@ class BaseFileWriter:
             self._parquet.write_table(rows, row_group_size=row_group_rows)
 
     def close(self) -> int:
-        """Write the remaining rows and the footer, and close the file; return its size in bytes. The file may have no rows."""
+        """Write the remaining rows and the footer, and close the file; return the file's size in bytes. It may have no rows."""
         self.flush()
         footer = {
             # What parquet-avro writes: Hudi reads the schema of a base file from here.
@@ -195,8 +195,8 @@ class RollingWriter:
     Args:
         output: the task that the files belong to. It creates the files and their markers.
         file_id: all rows go to this file group, however large its file becomes; None: file ids are generated.
-        old: a base file whose rows, and no others, `keep` will add. The first new file starts from its bloom filter. None: the
-            bloom filter is built from all keys.
+        old: a base file whose rows, and no others, `keep` will add. The first new file starts from the bloom filter of `old`.
+            None: the bloom filter is built from all keys.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class RollingWriter:
 
     @property
     def waiting_bytes(self) -> int:
-        """Memory that rows not yet written take, in bytes."""
+        """The memory of the rows of this partition that are not written to a file yet, in bytes."""
         return self._open.waiting_bytes if self._open else 0
 
     @property
@@ -248,7 +248,7 @@ class RollingWriter:
             writer.keep(rows)
 
     def _split(self, rows: pa.Table) -> Iterator[tuple[BaseFileWriter, int, int]]:
-        """Yield (writer, start, count): the `count` rows of `rows` from `start` on belong in this writer's file.
+        """Yield (writer, start, count): `count` rows of `rows`, from position `start` on, belong in the file of `writer`.
 
         The caller must write these rows before it takes the next item: the size of the file decides where the next rows go.
         """
@@ -268,7 +268,7 @@ class RollingWriter:
         return self._open
 
     def _count_rows_that_fit(self, writer: BaseFileWriter, rows: pa.Table) -> int:
-        """Return how many rows to write before the file's size is checked again: those that still fit, at most a row group."""
+        """Return how many rows to write before the file's size is checked again: as many as fit, at most a row group."""
         if self._only_file_id:
             return ROW_GROUP_ROWS
         # Before the first row group is written, a row's size in memory is the estimate. It is mostly too large, since memory is

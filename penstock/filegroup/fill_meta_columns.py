@@ -40,7 +40,7 @@ def schema_with_meta(schema: pa.Schema) -> pa.Schema:
 
 
 def body_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of rows without file columns: commit time, sequence number, record key, then the data columns.
+    """Return the schema of rows without partition path and file name: commit time, sequence number, record key, data columns.
 
     Args:
         schema: the data columns.
@@ -63,13 +63,13 @@ def stamp_rows(rows: pa.Table, keys: pa.ChunkedArray, *, instant: str, task: int
 
 
 def add_null_meta_columns(rows: pa.Table) -> pa.Table:
-    """Return the rows with five null meta columns in front, for a table with hoodie.populate.meta.fields=false."""
+    """Return the rows with five meta columns in front that are all null, for a table with hoodie.populate.meta.fields=false."""
     nulls = [pa.nulls(rows.num_rows, pa.string())] * len(META_COLUMNS)
     return pa.table([*nulls, *rows.columns], names=[*META_COLUMNS, *rows.column_names])
 
 
 def add_file_columns(body: pa.Table, partition_path: str, file_name: str) -> pa.Table:
-    """Return the rows with partition path and file name added, so that they have all five meta columns.
+    """Return a copy of the rows with partition path and file name added, so that they have all five meta columns.
 
     Args:
         body: rows with commit time, sequence number and record key, then the data columns.

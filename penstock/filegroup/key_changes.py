@@ -19,14 +19,16 @@ _SCHEMA = pa.schema([("key", pa.string())])
 
 
 class KeyChange(str, Enum):
-    """Whether a write adds keys to a data file or removes them from it."""
+    """Whether record keys were added to a data file by a write, or removed from it."""
 
     ADDED = "added"
     REMOVED = "removed"
 
 
 class KeyChangeWriter:
-    """Writes key changes of one task: the record keys that it adds to or removes from each data file, for the index.
+    """Writes the key changes of one task: files with the record keys that the task adds to or removes from each data file.
+
+    An index that keeps entries of its own reads the files.
 
     Args:
         folder: the folder to write the key change files to; None: no index asks for key changes, and nothing is written.
@@ -87,10 +89,10 @@ def read_changed_keys(storage: Storage, path: str) -> Iterator[pa.Array]:
 
 
 def _path(folder: str, change: KeyChange, file_name: str) -> str:
-    """Return the path of the key change file for one data file and kind of change."""
+    """Return the path of the key change file for one data file: of the keys added to it or removed from it, as `change` says."""
     return join(folder, _name(change, file_name))
 
 
 def _name(change: KeyChange, file_name: str) -> str:
-    """Return the name of the key change file for one data file and kind of change."""
+    """Return the name of the key change file for one data file: of the keys added to it or removed from it, as `change` says."""
     return f"{file_name}.{change.value}"

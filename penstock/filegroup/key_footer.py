@@ -24,7 +24,7 @@ _LEAST_ENTRIES = 1_000
 
 @dataclass(frozen=True)
 class BloomSettings:
-    """The type of a base file's bloom filter, the number of keys it is sized for, and its error rate."""
+    """The type of the bloom filters in base files, the number of keys that they are sized for, and their error rate."""
 
     kind: str = "DYNAMIC_V0"
     entries: int = 60_000
@@ -33,7 +33,7 @@ class BloomSettings:
 
 
 class KeyFooter:
-    """Collects the record keys of a base file for its footer: their range and, unless `settings` is None, a bloom filter.
+    """Collects the record keys of a base file for its footer: the key range and, unless `settings` is None, a bloom filter.
 
     The filter is built when `settings.entries` keys were added. A file with fewer keys gets a smaller filter, sized at the end.
     If the file is the next version of an older base file, the old bloom filter is continued where that is possible.
@@ -87,14 +87,14 @@ class KeyFooter:
                 self._bloom = self._build_filter(self._settings, self._settings.entries)
 
     def keep(self, keys: pa.ChunkedArray) -> None:
-        """Add keys that the old file has too. If the old bloom filter is continued, only the range changes."""
+        """Add keys that the old file has too. If the old bloom filter is continued, only the key range changes."""
         if self._resumes and len(keys):
             self._widen_range(keys)
         else:
             self.add(keys)
 
     def _widen_range(self, keys: pa.ChunkedArray) -> None:
-        """Extend the range of keys so that it includes these keys."""
+        """Extend the key range of the footer so that it includes these keys."""
         low, high = min_max_keys(keys)
         self._min_key = low if self._min_key is None else min(self._min_key, low, key=java_order)
         self._max_key = high if self._max_key is None else max(self._max_key, high, key=java_order)
@@ -108,7 +108,7 @@ class KeyFooter:
         return bloom
 
     def metadata(self) -> dict[str, str]:
-        """Return the footer's entries under Hudi's names: bloom filter and key range. Call it after all keys were added."""
+        """Return the bloom filter and the key range as footer entries with Hudi's names. Call it after all keys were added."""
         entries = {}
         if self._settings is not None:
             if self._bloom is None:
@@ -123,7 +123,7 @@ class KeyFooter:
 
 
 def _entries_of(bloom: BloomFilter, error_rate: float) -> float:
-    """Return the number of keys that a stored bloom filter was sized for. For a simple filter it is computed from its bits."""
+    """Return the number of keys that a stored bloom filter was sized for. For a simple filter it is computed from the bits."""
     if isinstance(bloom, DynamicBloomFilter):
         return bloom.row_entries
     return bloom.bits * math.log(2) ** 2 / -math.log(error_rate)
@@ -148,7 +148,7 @@ def java_order(text: str) -> bytes:
 
 
 def has_java_order(text: str) -> bool:
-    """Whether this string sorts the same in UTF-8 order and in Java's order, compared with any other string."""
+    """Whether this string has the same place among all strings in UTF-8 order as in Java's order."""
     return not text or max(text) < "\ue000"
 
 

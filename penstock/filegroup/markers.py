@@ -40,7 +40,7 @@ _STRIDE = 256
 
 
 class MarkerType(str, Enum):
-    """What a write is about to do with a data file: create a file group, write its next base file (merge) or a log file."""
+    """What a write is about to do: create a file group, write the next base file of one (merge), or write a log file (append)."""
 
     CREATE = "CREATE"
     MERGE = "MERGE"
@@ -48,7 +48,7 @@ class MarkerType(str, Enum):
 
 
 class MarkerStyle(str, Enum):
-    """How a write stores its markers: each as an empty file (direct), or as lines of `MARKERS<number>` files (collected)."""
+    """How a write stores its markers: each as an empty file (direct), or many as lines of a `MARKERS<number>` file."""
 
     DIRECT = "DIRECT"
     COLLECTED = "TIMELINE_SERVER_BASED"
@@ -63,7 +63,7 @@ class Marker:
 
     @property
     def text(self) -> str:
-        """The marker as a string: the name of a marker file, or a line of a `MARKERS<number>` file."""
+        """The marker as a string: the name of an empty marker file, or a line of a `MARKERS<number>` file."""
         return f"{self.file_path}{INFIX}{self.kind.value}"
 
     @classmethod
@@ -90,7 +90,7 @@ def work_folder(base_path: str, instant: str) -> str:
 
 
 def check_open(storage: Storage, base_path: str, instant: str) -> None:
-    """Raise StorageError if the write at `instant` is sealed: its tasks may create no more data files."""
+    """Raise StorageError if the write at `instant` is sealed: the file `open` is gone, so tasks may create no more data files."""
     if storage.stat(open_file(base_path, instant)) is None:
         raise StorageError(
             f"write {instant} is closed: it was finished without this attempt of a task, or another writer rolled it back"
@@ -111,13 +111,16 @@ def announce(
     task: int = 0,
     turn: int = 0,
 ) -> None:
-    """Write the markers of data files, before these files are created. Raises StorageError if the write is sealed.
+    """Write the markers of data files, before these files are created.
 
     Args:
         instant: the instant of the write.
         style: whether each marker is a file of its own, or a line of a `MARKERS<number>` file.
         task: the number of the task. Concurrent tasks start with different file numbers, which avoids collisions.
         turn: how many times the task has announced files before.
+
+    Raises:
+        StorageError: the write is sealed, so its tasks may create no more data files.
     """
     folder = markers_folder(base_path, instant)
     lines = [marker.text for marker in markers if style is MarkerStyle.COLLECTED and "\n" not in marker.text]
@@ -140,7 +143,10 @@ def _create(storage: Storage, folder: str, marker: Marker) -> None:
 
 
 def _next_file(storage: Storage, folder: str, number: int) -> pa.NativeFile:
-    """Create and open a new `MARKERS<number>` file: the first free number from `number` on, in steps of `_STRIDE`."""
+    """Create a new `MARKERS<number>` file and open it for writing.
+
+    The first free number is taken, from `number` on in steps of `_STRIDE`.
+    """
     while True:
         with suppress(AlreadyExists):
             return storage.create(join(folder, f"{COLLECTED_PREFIX}{number}"))

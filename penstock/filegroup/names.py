@@ -62,7 +62,7 @@ def log_order(name: LogName) -> tuple[str, int, str, bool]:
 
 
 def next_log_version(names: Iterable[LogName], file_id: str, base_instant: str) -> int:
-    """Return the version of a slice's next log file: the greatest version among those `names` that are of the slice, plus one.
+    """Return the version for a slice's next log file: one more than the greatest version of its log files among `names`.
 
     Args:
         file_id: the file id of the slice.
@@ -78,13 +78,19 @@ def write_token(task: int, stage: int, attempt: int) -> str:
 
 
 def log_token(write_token: str, instant: str) -> str:
-    """Return the token for a log file that `instant` writes: `write_token` with the instant's checksum in place of the stage."""
+    """Return the write token for a log file of the write at `instant`: `write_token` with a checksum instead of the stage.
+
+    The checksum is that of the instant.
+    """
     task, _, attempt = write_token.split("-")
     return f"{task}-{_instant_number(instant)}-{attempt}"
 
 
 def is_log_token_of(write_token: str, instant: str) -> bool:
-    """Whether Penstock wrote a log file with this token in the write at `instant`: the token contains the instant's checksum."""
+    """Whether a log file with this write token was written by Penstock in the write at `instant`.
+
+    Penstock's tokens contain a checksum of the instant.
+    """
     return write_token.count("-") == 2 and write_token.split("-")[1] == _instant_number(instant)
 
 

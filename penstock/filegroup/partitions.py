@@ -68,7 +68,7 @@ def check_not_nested(storage: Storage, base_path: str, partition_paths: Iterable
 
 
 def _find_partition(storage: Storage, folder: str) -> str | None:
-    """Return the path of the first partition at or below a folder; None if there is none."""
+    """Return the path of the first partition that is the folder itself or lies below it; None if there is none."""
     entries = storage.list(folder)
     if any(entry.name.startswith(PARTITION_METAFILE) for entry in entries):
         return folder

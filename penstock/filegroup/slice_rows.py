@@ -48,7 +48,7 @@ _FEWEST_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class MergeRules:
-    """How to merge base files and logs of a table's slices. Pickled to the workers."""
+    """How to merge the base file and the log of a file slice. The same for all slices of a table. Pickled to the workers."""
 
     merger: Merger
     #: The table's Avro schema with the meta columns in front.
@@ -70,13 +70,16 @@ class MergeRules:
 
     @property
     def lets_logs_win(self) -> bool:
-        """Whether a log record always replaces the base row of its key, so that a merge need not read the base row."""
+        """Whether a log record always replaces the base row with the same key, so that a merge need not read that row."""
         return not (self.skip_merge or self.merger.needs or self.merger.builds or self.merger.folds)
 
 
 @dataclass
 class MergeCounts:
-    """Counts of one slice's merge, for the write stats of a compaction. `read_merged_rows` fills them while rows are read."""
+    """Counts of the rows and records that one slice's merge read and wrote, for the write stats of a compaction.
+
+    `read_merged_rows` adds to the counts while rows are read.
+    """
 
     updates: int = 0
     deletes: int = 0
@@ -92,7 +95,7 @@ class MergeCounts:
     times: EventTimeSpan = field(default_factory=EventTimeSpan)
 
     def note_times(self, rows: pa.Table) -> None:
-        """Include the event times of these rows in `times`, if `event_time` names their column."""
+        """Include the event times of these rows in `times`. Does nothing if `event_time`, the name of their column, is None."""
         if self.event_time is not None:
             self.times = self.times.extend(find_event_times(rows, self.event_time))
 
@@ -141,7 +144,7 @@ def read_merged_rows(
 def read_log_rows(
     storage: Storage, file_slice: FileSlice, rules: MergeRules, columns: Sequence[str], log_scan: LogScan | None = None
 ) -> Iterator[pa.Table]:
-    """Yield the log's row of each key, without deleted keys. The base file is not read.
+    """Yield one row per key of the log, without deleted keys. The base file is not read.
 
     These are the merged rows only if a log record always replaces the base row (`MergeRules.lets_logs_win`).
 
@@ -158,10 +161,10 @@ def read_log_rows(
 def read_touched_rows(
     storage: Storage, file_slice: FileSlice, rules: MergeRules, columns: Sequence[str], log_scan: LogScan | None = None
 ) -> Iterator[pa.Table]:
-    """Yield the merged rows of the log's keys. Of the base file, read only the rows whose positions the log names.
+    """Yield the merged rows of the keys that the log holds. Of the base file, read only the rows whose positions the log names.
 
-    If a block does not name positions, all rows of the slice are yielded. A caller that reads the untouched rows itself must
-    check first that `touched_positions` of the same scan is not None.
+    If a block does not name positions, all rows of the slice are yielded. A caller that reads the other rows itself must check
+    first that `touched_positions` of the same scan is not None.
 
     Args:
         columns: the columns to return, in this order.
@@ -181,7 +184,7 @@ def fold_slice_log(
     log_scan: LogScan | None = None,
     counts: MergeCounts | None = None,
 ) -> FoldedLog:
-    """Read the slice's log and fold it to one record per key: a row, or a delete.
+    """Read the slice's log and combine the records of each key to one record: a row, or a delete.
 
     Args:
         columns: the columns of the log to read.
@@ -201,9 +204,10 @@ def fold_slice_log(
 
 
 def columns_to_read(rules: MergeRules, wanted: Sequence[str]) -> list[str]:
-    """Return the columns that a merge must read to return the `wanted` ones: with record key, ordering and the merger's columns.
+    """Return the columns that a merge must read to return the columns `wanted`.
 
-    These are all columns if the merger builds or folds rows.
+    These are also the record key, the ordering column and the columns that the merger compares; all columns if the merger builds
+    or combines rows.
     """
     names = rules.arrow.names
     if rules.merger.builds or rules.merger.folds:
@@ -220,7 +224,7 @@ def _merge_row_group(old: pa.Table, log: FoldedLog, rules: MergeRules, is_met: F
 
     Args:
         old: the rows of the row group.
-        log: the log, folded to one record per key.
+        log: the log, combined to one record per key.
         is_met: a mask over the keys of the log, true where a base row has the key. Updated here.
         counts: updates and deletes are added here.
     """
@@ -253,8 +257,8 @@ def _merge_hits(
 ) -> tuple[Positions, pa.Table | None]:
     """Merge base rows with the log's rows of the same keys; return (order, changed rows), or (order, None) if none changed.
 
-    `order` has one position per base row: the base row's own position if it stays, or the number of base rows plus the place of
-    its new version among the changed rows. So base rows keep their order.
+    `order` has one position per base row: the base row's own position if it stays, or the number of base rows plus the position
+    of its new version among the changed rows. So base rows keep their order.
 
     Args:
         old: the rows of a row group of the base file.
@@ -279,10 +283,10 @@ def _merge_hits(
 
 
 def _read_new_rows(log: FoldedLog, rules: MergeRules, numbers: Positions, counts: MergeCounts) -> Iterator[pa.Table]:
-    """Yield the log's rows with these numbers as inserts, in parts that are small next to the memory limit.
+    """Yield the log's rows with these numbers as inserts, in tables that are small compared with the memory limit.
 
     Args:
-        log: the log, folded to one record per key.
+        log: the log, combined to one record per key.
         numbers: the numbers of keys in the log to insert; none of them is deleted.
         counts: the inserted rows are added here.
     """

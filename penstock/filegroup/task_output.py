@@ -48,7 +48,7 @@ class FileSettings:
 
 
 class TaskOutput:
-    """Creates the files of one task, and counts its row numbers and the memory of its unwritten rows.
+    """Creates the files of one task, numbers the task's rows, and counts the memory of its unwritten rows.
 
     Args:
         task: the number of the task.
@@ -89,7 +89,7 @@ class TaskOutput:
         return pa.chunked_array([sequence_numbers(self.settings.instant, self.task, numbers)])
 
     def announce(self, file_paths: Sequence[str], kind: MarkerType) -> None:
-        """Write the markers of data files before they are created, all at once.
+        """Write the markers of data files, all at once, before the files are created.
 
         Args:
             file_paths: paths below the table's base path.
@@ -128,7 +128,7 @@ class TaskOutput:
         return file
 
     def _remove_if_sealed(self) -> None:
-        """Raise StorageError if the write is sealed, so that its tasks may create no more files; first delete this task's files.
+        """Check whether the driver has sealed the write. If so, delete the files of this task and raise StorageError.
 
         The file is created first and the seal is checked second. So either this check finds the seal, or the driver sealed after
         the file was there and deletes it by its marker.

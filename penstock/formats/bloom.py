@@ -36,7 +36,8 @@ _UNPACKED_BYTES = 1 << 24
 class BloomFilter:
     """A bloom filter over record keys. `might_contain` is always True for an added key, and seldom True for another key.
 
-    Base class of the two filter types. `bits` is the size of a row in bits, `hashes` the number of bits that each key sets.
+    Base class of the two filter types. A filter has one or several rows, which are bit vectors. `bits` is the size of a row in
+    bits, `hashes` the number of bits that each key sets.
     """
 
     type_code: str
@@ -54,7 +55,7 @@ class BloomFilter:
         """Create an empty bloom filter.
 
         Args:
-            kind: the filter type, SIMPLE or DYNAMIC_V0.
+            kind: the filter type, SIMPLE (one row, which is a bit vector) or DYNAMIC_V0 (several rows).
             entries: the number of keys that a row is sized for.
             error_rate: the rate of false positives that a row has with `entries` keys.
             max_entries: the number of keys up to which a dynamic filter adds rows. A simple filter ignores it.
@@ -97,7 +98,7 @@ class BloomFilter:
         raise NotImplementedError
 
     def _add_to_row(self, row: int, span: Span) -> None:
-        """Set the bits of the keys of `span` in row (bit vector) number `row` of the filter."""
+        """Set the bits of the keys of `span` in row number `row` of the filter. A row is a bit vector."""
         if len(span) == 0:
             return
         cells = self._unpack_row(row)
@@ -110,8 +111,9 @@ class BloomFilter:
     def _look_up(self, block: Block) -> Bools:
         """Return a mask over the keys of the block: True where the key may have been added.
 
-        That is, all bits of the key are set in at least one row. Most keys that were not added are recognized after a few hashes.
-        As soon as they are more than half of the keys, further hashes are computed for the other keys only.
+        A key may have been added if all its bits are set in at least one row (bit vector) of the filter. Most keys that were not
+        added are recognized after a few hashes. As soon as they are more than half of the keys, further hashes are computed for
+        the remaining keys only.
         """
         answer = np.zeros(len(block), np.bool_)
         key_numbers = np.arange(len(block)) if block.order is None else block.order
@@ -135,7 +137,7 @@ class BloomFilter:
         return answer
 
     def _unpack_row(self, row: int) -> Bytes:
-        """Return row number `row` of the filter with one byte per bit. Changes to the array change the filter."""
+        """Return row (bit vector) number `row` of the filter with one byte per bit. Changes to the array change the filter."""
         if row not in self._unpacked:
             if (len(self._unpacked) + 1) * self.bits > _UNPACKED_BYTES:
                 self._pack_rows()
@@ -143,20 +145,20 @@ class BloomFilter:
         return self._unpacked[row]
 
     def _pack_rows(self) -> None:
-        """Pack all unpacked rows of the filter, which have one byte per bit, to eight bits per byte again."""
+        """Convert the rows (bit vectors) of the filter that have one byte per bit back to eight bits per byte."""
         for row, cells in self._unpacked.items():
             self._rows[row] = np.packbits(cells, bitorder="little")
         self._unpacked = {}
 
     def _row_bytes(self) -> list[bytes]:
-        """Return the bytes of each row (bit vector) of the filter with its header, as Hudi stores it."""
+        """Return one byte string per row (bit vector) of the filter: a header and the bits, as Hudi stores them."""
         self._pack_rows()
         head = _HEADER.pack(_VERSION, self.hashes, _MURMUR, self.bits)
         return [head + row.tobytes() for row in self._rows]
 
 
 class SimpleBloomFilter(BloomFilter):
-    """A bloom filter of one row with a fixed size. With more keys than it is sized for, it has more false positives."""
+    """A bloom filter of one row (bit vector) with a fixed size. More keys than it is sized for cause more false positives."""
 
     type_code = SIMPLE
 
@@ -169,7 +171,10 @@ class SimpleBloomFilter(BloomFilter):
 
 
 class DynamicBloomFilter(BloomFilter):
-    """A bloom filter that adds rows of `row_entries` keys each, up to `max_entries` keys. Further keys go to all rows in turn."""
+    """A bloom filter that adds rows (bit vectors) as keys are added: one per `row_entries` keys, up to `max_entries` keys.
+
+    Further keys are added to the existing rows in turn.
+    """
 
     type_code = DYNAMIC
 
@@ -189,7 +194,10 @@ class DynamicBloomFilter(BloomFilter):
                 self._add_overflow(rest)
 
     def _fill_rows(self, span: Span) -> Span:
-        """Add keys to the last row, then to new rows, until these suffice for `max_entries` keys; return the keys left over."""
+        """Add keys to the last row (bit vector), then to new rows, until there are rows for `max_entries` keys.
+
+        Return the keys left over.
+        """
         while len(span) and self.in_last_row <= self.row_entries:
             room = self.row_entries - self.in_last_row
             if room == 0:
@@ -205,7 +213,7 @@ class DynamicBloomFilter(BloomFilter):
         return span
 
     def _add_overflow(self, span: Span) -> None:
-        """Add keys beyond `max_entries` as Hudi does: the first to row 0, and the following ones to rows 0, 1, 2, ... in turn.
+        """Add keys beyond `max_entries` to the rows (bit vectors) as Hudi does: a key to row 0, then one each to rows 0, 1, 2, …
 
         So row 0 gets the first and the second of these keys.
         """
@@ -227,7 +235,7 @@ class DynamicBloomFilter(BloomFilter):
 
 
 def read_bloom(text: str, type_code: str | None, max_entries: int = MAX_ENTRIES_DEFAULT) -> BloomFilter:
-    """Read the bloom filter from a base file's footer. More keys can be added to it.
+    """Read the bloom filter from a base file's footer. More keys can be added to the filter.
 
     Args:
         text: the Base64 string of the filter.
@@ -256,7 +264,10 @@ def read_bloom(text: str, type_code: str | None, max_entries: int = MAX_ENTRIES_
 
 
 def size_filter(entries: int, error_rate: float) -> tuple[int, int]:
-    """Return (size in bits, number of hashes) of a bloom filter row with a false positive rate of `error_rate` at `entries` keys.
+    """Return (size in bits, number of hashes) of a bloom filter row: a bit vector for `entries` keys.
+
+    Args:
+        error_rate: the rate of false positives that the row has with `entries` keys.
 
     Raises:
         OptionError: a value is out of range, or the row would be too large.
@@ -290,7 +301,7 @@ def _read_header(data: bytes, at: int) -> tuple[int, int, int]:
 
 
 def _read_row(data: bytes, at: int, bits: int) -> tuple[Bytes, int]:
-    """Read a bloom filter row of `bits` bits at offset `at`; return (its bits, packed as bytes; offset behind the row)."""
+    """Read a bloom filter row of `bits` bits at offset `at`; return (the bits packed as bytes, the offset behind the row)."""
     size = (bits + 7) // 8
     if at + size > len(data):
         raise ValueError(f"{bits} bits announced, {len(data) - at} bytes left")
@@ -298,7 +309,7 @@ def _read_row(data: bytes, at: int, bits: int) -> tuple[Bytes, int]:
 
 
 def _read_dynamic(data: bytes, max_entries: int) -> DynamicBloomFilter:
-    """Read a dynamic bloom filter from its bytes. Raises ValueError or struct.error if they are malformed."""
+    """Read a dynamic bloom filter from its bytes. Raises ValueError or struct.error if the bytes are malformed."""
     bits, hashes, at = _read_header(data, 0)
     row_entries, in_last_row, count = _GROWTH.unpack_from(data, at)
     at += _GROWTH.size

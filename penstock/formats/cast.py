@@ -24,7 +24,7 @@ def fit_to_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _cast_column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
-    """Return the table's column of the field's name in the field's type; nulls if the table lacks the column."""
+    """Return the table's column with the name of `field`, cast to the type of `field`; nulls if the table lacks the column."""
     if field.name not in table.column_names:
         return pa.nulls(table.num_rows, field.type)
     column = table[field.name]
@@ -61,7 +61,7 @@ def _has_same_shape(old: pa.DataType, new: pa.DataType) -> bool:
 
 
 def _rebuild(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast a nested array to the type `kind`, field by field. Struct fields are matched by name, missing ones become null."""
+    """Cast a nested array to the type `kind`, field by field. Struct fields are matched by name; missing fields become null."""
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if array.type.equals(kind):

@@ -26,7 +26,7 @@ def repetitive_columns(rows: pa.Table) -> list[str]:
     """Return the Parquet names of the columns whose values repeat often enough for a dictionary.
 
     Args:
-        rows: the rows of one row group. Only the first of them are sampled.
+        rows: the rows of one row group. Only the first rows are sampled.
     """
     sample = rows.slice(0, min(_MOST_ROWS, max(_LEAST_ROWS, rows.num_rows // 8)))
     rows_per_sample_row = rows.num_rows / max(1, sample.num_rows)

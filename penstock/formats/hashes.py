@@ -120,7 +120,10 @@ def _rotated(values: UInt32s, by: int) -> UInt32s:
 
 
 def _bytes_and_offsets(texts: Texts) -> tuple[npt.NDArray[np.uint8], Int64s]:
-    """Return (UTF-8 bytes of all strings, offset of each string and of the end of the last). A null counts as an empty string."""
+    """Return the UTF-8 bytes of all strings; and the offset of each string, followed by the end of the last one.
+
+    A null counts as an empty string.
+    """
     strings = pc.fill_null(texts.cast(pa.large_string()), "")
     _, offset_buffer, data_buffer = strings.buffers()
     if len(strings) == 0 or offset_buffer is None:

@@ -38,7 +38,7 @@ _COMPRESSION_CODEC = 12
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of an HFile, each a key and a value, in order. Their place is given as byte offsets in `data`.
+    """The cells of an HFile, each a key and a value, in order. Arrays hold the byte offsets of keys and values in `data`.
 
     `data` holds the uncompressed data blocks.
     """
@@ -129,7 +129,7 @@ def _read_data_blocks(view: memoryview, trailer: dict[int, int]) -> list[bytes]:
 
 
 def _decompress(payload: bytes, size: int) -> bytes:
-    """Decompress gzip bytes, up to `size` + 1 bytes: one byte more than expected is enough to detect a wrong size."""
+    """Decompress gzip bytes to at most `size` + 1 bytes. One byte more than expected is enough to detect a wrong size."""
     return zlib.decompressobj(wbits=31).decompress(payload, size + 1)
 
 
@@ -160,7 +160,7 @@ def _find_cells(data: bytes, block_sizes: list[int]) -> Cells:
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return (protobuf varint at offset `at`, offset behind it)."""
+    """Read the protobuf varint at offset `at`; return (the number, the offset behind the varint)."""
     number = 0
     shift = 0
     while True:

@@ -101,7 +101,7 @@ class Block:
         return self.count
 
     def only(self, chosen: Bools) -> Block:
-        """Return a block with only the keys where the mask `chosen` is true. Its `order` is None."""
+        """Return a copy of the block with only the keys where the mask `chosen` is true. `order` of the copy is None."""
         return Block(
             count=int(np.count_nonzero(chosen)),
             order=None,
@@ -149,7 +149,7 @@ class Rounds:
         return self._positions
 
     def hash(self) -> None:
-        """Run one round: replace the seed of each key in `state` by the key's hash."""
+        """Run one round: replace each key's seed in `state` by the key's hash with that seed."""
         block = self.block
         state = self._hash
         scratch = self._scratch
@@ -165,7 +165,7 @@ class Rounds:
         _xor_shifted(state, _15, scratch)
 
     def only(self, chosen: Bools) -> Rounds:
-        """Return rounds that continue from the current hashes, with only the keys where the mask `chosen` is true."""
+        """Return a copy with only the keys where the mask `chosen` is true. It continues from the current hashes."""
         return Rounds(self.block.only(chosen), self.state[chosen])
 
 
@@ -204,7 +204,7 @@ def _prepare_block(keys: Span) -> Block:
 
 
 def _prepare_equal_lengths(keys: Span) -> Block:
-    """Prepare keys that all have the same length. They lie at equal distances: their groups are a strided view of the buffer."""
+    """Prepare keys that all have the same length. They lie at equal distances, so no bytes are copied to find their groups."""
     count = len(keys)
     length = int(keys.lengths[0])
     start = int(keys.starts[0])
@@ -216,7 +216,7 @@ def _prepare_equal_lengths(keys: Span) -> Block:
 
 
 def _prepare_mixed_lengths(keys: Span) -> Block:
-    """Prepare keys of different lengths, sorted by length."""
+    """Prepare keys of different lengths for hashing. Sorts them by length, the longest first."""
     order = np.argsort(-keys.lengths, kind="stable")
     starts = keys.starts[order].astype(np.int64)
     lengths = keys.lengths[order].astype(np.uint32)
@@ -236,7 +236,10 @@ def _prepare_mixed_lengths(keys: Span) -> Block:
 
 
 def _scramble(groups: list[UInt32s]) -> list[UInt32s]:
-    """Scramble each group of four key bytes in place, as MurmurHash2 does before it mixes it into the hash; return the groups."""
+    """Scramble each group of four key bytes in place, and return the groups.
+
+    MurmurHash2 scrambles a group before it mixes the group into the hash.
+    """
     scratch = np.empty(len(groups[0]) if groups else 0, np.uint32)
     for group in groups:
         np.multiply(group, _M, group)
@@ -252,9 +255,12 @@ def _xor_shifted(values: UInt32s, distance: UInt32s, scratch: UInt32s) -> None:
 
 
 def _read_tail(data: Bytes, ends: npt.NDArray[Any], size: int) -> UInt32s:
-    """Return the last `size` bytes of each key as one number. `ends` holds the offset in `data` at which each key ends.
+    """Return the last `size` bytes of each key as one number.
 
     Keeps two quirks of Hadoop's hash: the last byte is the lowest, and bytes are signed, as in Java.
+
+    Args:
+        ends: the offset in `data` at which each key ends.
     """
     signed = data.view(np.int8)
     tail = np.zeros(len(ends), np.int32)

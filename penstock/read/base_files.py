@@ -55,7 +55,7 @@ class TableScan:
 
 
 class _Branch(NamedTuple):
-    """What base files must have in common to be read as one DataFrame, a branch of the query."""
+    """What base files have in common that are read as one DataFrame: null partition columns, and columns in older types."""
 
     #: Partition columns that are null or empty in these files.
     nulls: frozenset[str]
@@ -108,7 +108,7 @@ def _read_branch(
 def _select_column(wanted: StructField, columns: PartitionColumns, nulls: frozenset[str], older: DataType | None) -> Column | str:
     """Return the expression that selects one column of the query from base files that are read as one DataFrame.
 
-    It is the plain column name where the files hold the column in the wanted type, because Spark analyses a name fastest.
+    The result is the plain column name if the files hold the column in the wanted type, because Spark analyses a name fastest.
 
     Args:
         wanted: the name and type of the column in the query.
@@ -125,7 +125,7 @@ def _select_column(wanted: StructField, columns: PartitionColumns, nulls: frozen
 def _read_parquet(
     spark: SparkSession, table: TableState, slices: Sequence[FileSlice], schema: StructType, native_base: str | None
 ) -> DataFrame:
-    """Return a DataFrame in which Spark reads the slices' base files with its Parquet reader.
+    """Return a DataFrame over the slices' base files, which Spark reads with its own Parquet reader.
 
     Args:
         schema: the columns to read.
@@ -151,7 +151,7 @@ def _read_parquet(
 
 
 def _name_files(spark: SparkSession, files: Sequence[str], base_path: str) -> list[str]:
-    """Return the paths to pass to Spark for many base files: a few glob patterns, but each path itself in a Connect session.
+    """Return the paths to pass to Spark for many base files: a few glob patterns, or each path itself in a Connect session.
 
     A Connect session lists the files again with every action. If a file was deleted since, a pattern would silently leave out its
     rows, while a single path raises an error.
@@ -162,7 +162,7 @@ def _name_files(spark: SparkSession, files: Sequence[str], base_path: str) -> li
 
 
 def _name_by_patterns(files: Sequence[str], base_path: str) -> list[str]:
-    """Return a few glob patterns `{first,second}` that name all files: every path passed to Spark costs a call to the JVM.
+    """Return a few glob patterns `{first,second}` that name all files, because each path passed to Spark costs a JVM call.
 
     There are at least two patterns: Spark takes a single pattern for a folder that a stream may have written, and logs a warning
     with a long stack trace. A file with special characters in its path is passed by itself.
@@ -179,7 +179,7 @@ def _name_by_patterns(files: Sequence[str], base_path: str) -> list[str]:
 
 
 def _literal_path(path: str) -> str:
-    """Return a local path as Spark must get it: with the scheme `file:`, and characters of glob patterns escaped."""
+    """Return a local path in the form that Spark needs: with the scheme `file:`, and characters of glob patterns escaped."""
     return SCHEME + _PATTERN.sub(r"\\\g<0>", path)
 
 

@@ -29,7 +29,7 @@ _TYPES_WITHOUT_COMMAS = ("int", "long", "boolean")
 def keep_wanted_buckets(
     slices: list[FileSlice], equals: Mapping[str, object], table: TableState, schema: str | None
 ) -> list[FileSlice]:
-    """Return the slices that may hold rows with the values of `equals`; all slices if the bucket of these rows is not known.
+    """Return the slices that may hold rows with the values in `equals`; all slices if the bucket of these rows is not known.
 
     Args:
         equals: column → the value that the query asks for.
@@ -109,10 +109,10 @@ def _build_key(equals: Mapping[str, object], table: TableState, bucket_fields: S
 
 
 def _may_be_labelled(table: TableState, text: str) -> bool:
-    """Whether a one-column key may be stored as `name:text`, and would then hash to another bucket than the plain `text`.
+    """Whether a one-column key may be stored as `name:text` in a bucket other than that of the plain `text`.
 
-    The hash splits a labelled key at commas and colons, and uses a plain key whole. So the bucket differs only if the text has
-    a comma or a colon.
+    The hash splits a labelled key at commas and colons, and uses a plain key whole. So the bucket differs only if the text has a
+    comma or a colon.
     """
     return "Complex" in (table.config.key_generator_class or "Complex") and any(mark in text for mark in ",:")
 
@@ -125,7 +125,7 @@ def _plain_type(avro_type: object) -> object:
 
 
 def _key_text(value: object, avro_type: object) -> str | None:
-    """Return a value as record keys spell it; None if not all writers spell values of this Avro type alike."""
+    """Return a value in the form that it has in a record key; None if not all writers spell values of this Avro type alike."""
     if avro_type == "string" and isinstance(value, str):
         return value
     if avro_type == "boolean" and isinstance(value, bool):

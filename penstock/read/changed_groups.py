@@ -41,7 +41,7 @@ class ChangedFiles:
     renamed: tuple[str, ...] = ()
 
     def find_missing(self, file_slice: FileSlice | None) -> MissingFile | None:
-        """Return the first of these files that the slice does not have; None if it has all.
+        """Return the first of these files that the slice does not have; None if the slice has all of them.
 
         A compaction repair renames log files that were written on top of a pending compaction: then the slice has log files of a
         later base instant. Each of these makes up for one log file that is not found under its old name.
@@ -103,7 +103,7 @@ def _base_instant(name: str) -> str | None:
 
 
 def _with_file(known: ChangedFiles | None, base_instant: str, name: str, time: str) -> ChangedFiles:
-    """Return the changed files of a file group with one file added. Files of an older slice are dropped.
+    """Return a copy of the changed files of a file group with one file added. Files of an older slice are dropped.
 
     Args:
         known: the changed files so far; None: there are none.
@@ -120,13 +120,18 @@ def _with_file(known: ChangedFiles | None, base_instant: str, name: str, time: s
 
 
 def _with_renamed(known: ChangedFiles | None, name: str) -> ChangedFiles:
-    """Return the changed files of a file group with a renamed log file added; `known` None: there are none so far."""
+    """Return a copy of the changed files of a file group with a renamed log file added.
+
+    Args:
+        known: the changed files so far; None: there are none.
+        name: the name of the log file.
+    """
     known = known or ChangedFiles("")
     return replace(known, renamed=(*known.renamed, name))
 
 
 def _replaced_groups(write: CompletedWrite) -> set[GroupKey]:
-    """Return the file groups that a write replaced. Raises CorruptFile if a replace commit does not name them."""
+    """Return the file groups that a write replaced. Raises CorruptFile if a replace commit does not say which."""
     replaced = write.metadata.replaced
     if replaced is None and write.instant.action is Action.REPLACE_COMMIT:
         raise CorruptFile(f"{write.instant.file_name} does not say which file groups it replaced")
@@ -141,7 +146,7 @@ def find_missing_file(changed: Mapping[GroupKey, ChangedFiles], slices: Sequence
 
     Args:
         changed: the changed file groups, from `find_changed_groups`.
-        slices: the newest slices of the changed file groups, as listed now.
+        slices: for each changed file group that still has files, its newest slice at the end of the query's range.
     """
     slice_of_group = {(file_slice.partition_path, file_slice.file_id): file_slice for file_slice in slices}
     for group, files in changed.items():

@@ -22,7 +22,7 @@ def keep_changed_rows(rows: pa.Table, changes: InstantRange) -> pa.Table:
 
 
 def filter_changes(frame: DataFrame, plan: QueryPlan) -> DataFrame:
-    """Return the rows of `frame` that an incremental query asks for, by commit time and by the conditions of its options.
+    """Return `frame` with only the rows that an incremental query asks for, by commit time and by the conditions in its options.
 
     For other queries `frame` is returned unchanged. Spark pushes the filter down to its Parquet reader, which skips row groups. A
     filter by range uses only the least and greatest commit time of a row group; a filter by single times also uses its

@@ -57,7 +57,7 @@ def keep_frame(spark: SparkSession, plan: QueryPlan, query: Query, frame: DataFr
 
 
 def _frame_key(spark: SparkSession, query: Query, table: TableState) -> Hashable:
-    """Build the cache key of a query: everything that decides which rows it returns.
+    """Return the cache key of a query: everything that decides which rows the query returns.
 
     `id(spark)` identifies the session: a cached DataFrame keeps its session alive, so no other session can get the same id.
     """

@@ -90,8 +90,8 @@ def _check(query: Query, table: TableState) -> None:
 def _find_end(query: Query, table: TableState, asked: InstantRange) -> str:
     """Return the end of the query's range: `asked.end`, or an earlier time if the range has a hole.
 
-    A hole is a pending write with a completed write after it. If the range included the later write, a reader that continues from
-    there would never see the rows of the pending write. So the range ends with the last completed write before the hole. A
+    A hole is a pending write with a completed write after it. If the range included the completed write, a reader that continues
+    from there would never see the rows of the pending write. So the range ends with the last completed write before the hole. A
     pending clustering is no hole: it adds no rows.
 
     Args:
@@ -122,7 +122,7 @@ def _find_end(query: Query, table: TableState, asked: InstantRange) -> str:
 def _choose_schema(query: Query, table: TableState, writes: list[CompletedWrite]) -> str | None:
     """Return the Avro schema of the query's rows as JSON; None if the table has none.
 
-    With the option INCREMENTAL_END_SCHEMA it is the schema at the end of the range, otherwise the table's current schema.
+    This is the schema at the end of the range if INCREMENTAL_END_SCHEMA is set, otherwise the table's current schema.
 
     Args:
         writes: the completed writes of the range, oldest first.
@@ -136,7 +136,7 @@ def _choose_schema(query: Query, table: TableState, writes: list[CompletedWrite]
 
 
 def _find_slices(query: Query, table: TableState, changes: InstantRange, writes: list[CompletedWrite]) -> list[FileSlice]:
-    """Return the slices to read: of each file group that the writes changed, the newest slice at the end of the range.
+    """Return the slices to read: for each file group that the writes changed, its newest slice at the end of the range.
 
     Args:
         changes: the range of the query.
@@ -164,7 +164,7 @@ def _find_slices(query: Query, table: TableState, changes: InstantRange, writes:
 
 
 def _is_unscheduled(table: TableState, base_instant: str) -> bool:
-    """Whether a base instant is that of an unscheduled compaction: it is missing on the active timeline, but not archived.
+    """Whether a base instant is that of an unscheduled compaction: it is neither on the active timeline nor archived.
 
     Unscheduling a compaction renames the log files that have this base instant.
     """
@@ -175,11 +175,11 @@ def _is_unscheduled(table: TableState, base_instant: str) -> bool:
 
 
 def _check_files_exist(changed: dict[GroupKey, ChangedFiles], slices: list[FileSlice], table: TableState) -> None:
-    """Raise ChangesLost if a changed file is in none of the slices, because a clean deleted it.
+    """Raise ChangesLost if a file that the writes of the range added is in none of the slices, because a clean deleted it.
 
     Args:
-        changed: the changed file groups, from `find_changed_groups`.
-        slices: the newest slices of the changed file groups, as listed now.
+        changed: the changed file groups and files, from `find_changed_groups`.
+        slices: the slices that the query reads: for each changed file group, the newest slice at the end of the range.
     """
     missing = find_missing_file(changed, slices)
     if missing:
@@ -191,7 +191,7 @@ def _check_files_exist(changed: dict[GroupKey, ChangedFiles], slices: list[FileS
 def _check_writers_known(table: TableState, changes: InstantRange, writes: list[CompletedWrite], slices: list[FileSlice]) -> None:
     """Raise ChangesLost if a slice may hold changes of a write that is neither on the active timeline nor in the archive.
 
-    Only slices from before the active timeline are checked. The name of a log file does not contain the instant that wrote it; so
+    Only slices from before the active timeline are checked. The name of a log file does not contain the instant that wrote it. So
     if one of these slices has log files, the table must have an archive.
 
     Args:

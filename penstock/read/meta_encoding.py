@@ -65,7 +65,7 @@ def choose_encoding(
 
 
 def encoded_schema(columns: StructType, encoding: MetaEncoding) -> StructType:
-    """Return the schema of the rows that workers send: `columns`, then a number column per numbered meta column, then the flag.
+    """Return the schema of the rows that workers send: `columns`, then a number column per numbered meta column, then a flag.
 
     The flag column says whether the record key equals a data column. It is left out if `encoding.key_column` is None.
     """
@@ -75,7 +75,7 @@ def encoded_schema(columns: StructType, encoding: MetaEncoding) -> StructType:
 
 
 def encode_rows(rows: pa.Table, encoding: MetaEncoding) -> pa.Table:
-    """Return the rows with number and flag columns appended, and null in place of each string that these stand for.
+    """Return the rows with number and flag columns appended. A string that such a number or flag stands for becomes null.
 
     Runs in workers.
     """
@@ -97,9 +97,9 @@ def _blank_known(rows: pa.Table, name: str, is_known: pa.ChunkedArray) -> pa.Tab
 
 
 def decode_columns(columns: StructType, encoding: MetaEncoding) -> list[Column | str]:
-    """Return Spark expressions that rebuild `columns` from the encoded rows that workers send, in their order.
+    """Return one Spark expression per column of `columns`, which rebuilds it from the encoded rows that workers send.
 
-    Columns that are not encoded are returned as plain names, because each call of a Spark function costs a call to the JVM.
+    A column that is not encoded is returned as its plain name, because each call of a Spark function costs a call to the JVM.
     """
     return [_decode_column(name, encoding) for name in columns.names]
 

@@ -77,7 +77,7 @@ class PartitionColumns:
     not_stored: frozenset[str] = frozenset()
 
     def nulls_of(self, partition_path: str) -> frozenset[str]:
-        """Return the partition columns that are null or empty in a partition: those whose folder is the default partition."""
+        """Return the partition columns that are null or empty in a partition, because their folder is the default partition."""
         folders = partition_path.split("/")
         nulls: set[str] = set()
         for name, place in self.places.items():
@@ -86,11 +86,15 @@ class PartitionColumns:
         return frozenset(nulls)
 
     def _folder_value(self, name: str, folder: str) -> str:
-        """Return the value in a folder's name: without `name=` in front if folders are `column=value`."""
+        """Return the partition value in a folder's name: the name without `name=` in front if folders are `column=value`.
+
+        Args:
+            name: the partition column.
+        """
         return folder.removeprefix(f"{name}=") if self.hive_style else folder
 
     def is_stored(self, name: str, nulls: frozenset[str]) -> bool:
-        """Whether Spark's Parquet scan has the column by its name: files store it, or it is Spark's own partition column.
+        """Whether Spark's Parquet scan has the column under its name: files store it, or it is Spark's own partition column.
 
         Args:
             nulls: the partition columns that are null or empty in the scanned files.
@@ -156,13 +160,13 @@ class PartitionColumns:
         return F.lit(None).cast(wanted.dataType).alias(wanted.name)
 
     def _text_in(self, name: str, partition_path: str) -> str:
-        """Return a column's value in a partition path, as a string."""
+        """Return the value of the column `name` in a partition path, as a string."""
         place = self.places[name]
         text = partition_path if place is None else self._folder_value(name, partition_path.split("/")[place])
         return unquote(text) if self.url_encode else text
 
     def with_texts(self, rows: pa.Table, partition_path: str) -> pa.Table:
-        """Return rows of one partition with the partition columns replaced by the values in its path, as strings.
+        """Return a copy of rows of one partition, with the partition columns replaced by the values in the path, as strings.
 
         Runs in workers.
         """
@@ -183,7 +187,7 @@ class PartitionColumns:
 def _path_behind(prefix: str) -> Column:
     """Return an expression for the partition path: the part of `_metadata.file_path` between `prefix` and the file's name.
 
-    It cuts bytes, which is faster than cutting a string: Spark finds a character by counting from the beginning.
+    The expression cuts bytes, which is faster than cutting a string: Spark finds a character by counting from the beginning.
     """
     start = len(prefix) + 1
     length = f"octet_length(_metadata.file_path) - octet_length(_metadata.file_name) - {start}"
@@ -193,7 +197,7 @@ def _path_behind(prefix: str) -> Column:
 def _null_or_empty(wanted: StructField, stored: Column | None) -> Column:
     """Return an expression for a column in the default partition's folder, where it is null, empty or the folder's name.
 
-    Its results are literals, so Spark can decide without opening a file that a filter on another value matches nothing.
+    The possible results are literals, so Spark can decide without opening a file that a filter on another value matches nothing.
 
     Args:
         wanted: the name and type of the column in the query.
@@ -244,7 +248,7 @@ def choose_partition_columns(plan: QueryPlan, schema: StructType, release: str) 
 
 
 def _find_places(plan: QueryPlan, schema: StructType) -> dict[str, int | None]:
-    """Return column → number of the folder in the partition path that holds its value; None: the whole path is the value.
+    """Return for each partition column the number of its folder in the partition path; None: the whole path is the value.
 
     The result is empty if the partition paths of the plan do not have one folder per partition column.
     """
@@ -272,9 +276,9 @@ def _is_hive_style(path: str, fields: Iterable[str]) -> bool:
 
 
 def _find_prefix(plan: QueryPlan) -> str | None:
-    """Return what comes before the partition path in `_metadata.file_path`.
+    """Return the part of `_metadata.file_path` before the partition path.
 
-    Returns None if that is not known, because a URL encodes characters of the base path or of a file name.
+    Return None if it is not known, because a URL encodes characters of the base path or of a file name.
     """
     base_path = plan.table.base_path
     names = [file_slice.base_file.name for file_slice in plan.all_slices if file_slice.base_file]
@@ -285,7 +289,7 @@ def _find_prefix(plan: QueryPlan) -> str | None:
 def _may_use_path(plan: QueryPlan, schema: StructType) -> bool:
     """Whether the query may take partition values from the partition path.
 
-    That requires the option READ_PARTITION_VALUES=path, no column named `_metadata`, and a key generator that maps values to
+    True if the option READ_PARTITION_VALUES is `path`, no column is named `_metadata`, and the key generator maps values to
     folders one to one.
     """
     if plan.query.options[o.READ_PARTITION_VALUES] != "path":

@@ -47,7 +47,7 @@ class QueryPlan:
 
     @property
     def all_slices(self) -> list[FileSlice]:
-        """The slices of all partitions of the plan, as one list."""
+        """The file slices of the plan, of all partitions in one list."""
         return list(chain.from_iterable(self.slices.values()))
 
     @property
@@ -57,13 +57,13 @@ class QueryPlan:
 
     @property
     def slices_without_logs(self) -> list[FileSlice]:
-        """The slices of the plan that are a base file alone."""
+        """The slices of the plan that have a base file and no log files."""
         return [file_slice for file_slice in self.all_slices if not file_slice.log_files]
 
     def needs_only_log(self, file_slice: FileSlice) -> bool:
-        """Whether an incremental query can skip the slice's base file, because only the log can have rows of its range.
+        """Whether an incremental query can skip the slice's base file, because only the log can have rows of the query's range.
 
-        A base file has no row with a later commit time than its own instant. False for other queries.
+        A base file has no row with a later commit time than its own instant. False for queries that are not incremental.
         """
         if self.changes is None:
             return False
@@ -94,9 +94,9 @@ def plan_query(query: Query, table: TableState) -> QueryPlan:
 
 
 def file_name(file_slice: FileSlice) -> str:
-    """Return the file name that a query's path patterns must match to include a slice.
+    """Return the file name by which a query's path patterns include a slice.
 
-    It is the name of the base file if there is one, otherwise of the first log file.
+    This is the name of the base file if there is one, otherwise of the first log file.
     """
     return file_slice.base_file.name if file_slice.base_file else file_slice.log_files[0].name
 

@@ -110,7 +110,10 @@ def _parse_patterns(rests: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _check_options(options: Options) -> None:
-    """Raise OptionError for options of incremental queries in another query, and for AS_OF_INSTANT in an incremental query."""
+    """Raise OptionError if options do not fit the query type.
+
+    Options of incremental queries need an incremental query; AS_OF_INSTANT needs another one.
+    """
     if options[o.QUERY_TYPE] != "incremental":
         only_incremental: tuple[o.Option[Any], ...] = (
             o.BEGIN_INSTANT,
@@ -132,7 +135,7 @@ def _check_options(options: Options) -> None:
 
 
 def _parse_bound(options: Options, option: o.Option[str | None]) -> str | None:
-    """Return the begin or end of an incremental query's range from `option`, as an instant time; None if it is not set."""
+    """Return the begin or end of an incremental query's range as an instant time; None if `option` is not set."""
     text = options[option]
     return parse_bound_time(text, option.key) if text else None
 

@@ -59,7 +59,7 @@ def _scan_files(spark: SparkSession, plan: QueryPlan, schema: StructType) -> Dat
 
 
 def _only_equal(frame: DataFrame, equals: Iterable[tuple[str, object]]) -> DataFrame:
-    """Return the rows that have each (column, value) of `equals`. Raises SchemaError if the table does not have a column."""
+    """Return `frame` with only the rows that have each (column, value) of `equals`. Raises SchemaError for an unknown column."""
     for column, value in equals:
         if column not in frame.columns:
             raise SchemaError(f"the table has no column {column!r}; it has {', '.join(frame.columns)}")

@@ -24,7 +24,7 @@ _WORDS = "__penstock_words"
 
 
 def skip_rows(scan: DataFrame, columns: Sequence[Column | str], touched: Mapping[FileSlice, Positions]) -> DataFrame:
-    """Return `columns` of a scan of base files without the rows that the slices' logs touch.
+    """Return `columns` of a scan of base files, without the rows that the log files of the slices change or delete.
 
     Args:
         scan: a DataFrame in which Spark reads base files.
@@ -52,14 +52,14 @@ class _FileKey(NamedTuple):
 
 
 def _choose_file_key(files: Sequence[BaseFile]) -> _FileKey:
-    """Choose how the join identifies files: by size if all sizes differ, otherwise by name. Numbers compare much faster."""
+    """Choose how the join identifies files: by size if all sizes differ, otherwise by name. Sizes compare much faster."""
     if len({file.size_bytes for file in files}) == len(files):
         return _FileKey(True, "_metadata.file_size", "bigint")
     return _FileKey(False, "_metadata.file_name", "string")
 
 
 def _words_text(positions: Positions) -> str:
-    """Return row positions as bits: a JSON list of 64-bit words. Bit n % 64 of word n // 64 is 1 if n is a position."""
+    """Return row positions as bits: a JSON list of 64-bit words. Bit n % 64 of word n // 64 is 1 if n is in `positions`."""
     bits = np.zeros(64 * (1 + int(positions.max(initial=0)) // 64), np.uint8)
     bits[positions] = 1
     words = np.packbits(bits, bitorder="little").view("<i8").tolist()

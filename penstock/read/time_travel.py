@@ -28,7 +28,7 @@ _Group = tuple[str, str]
 def check_time(table: TableState, as_of: str) -> None:
     """Raise OptionError if the table cannot be read as of `as_of`: a write up to then is pending, or its files were cleaned.
 
-    Whether its files were cleaned is decided by the earliest time that the last clean kept.
+    The files count as cleaned if `as_of` is before the earliest time that the last clean kept.
     """
     incomplete = [instant.time for instant in table.timeline.pending if instant.action in WRITE_ACTIONS]
     if incomplete and as_of >= min(incomplete):
@@ -42,7 +42,7 @@ def check_time(table: TableState, as_of: str) -> None:
 
 
 def earliest_kept(table: TableState) -> str | None:
-    """Return the earliest time as of which the table can be read after its last clean; None if it has no completed clean.
+    """Return the earliest time as of which the table can be read after its last clean; None if the table was never cleaned.
 
     If the last clean records no time, the result is the first instant of the active timeline: archived cleans are not read.
     """
@@ -57,7 +57,7 @@ def check_slices(table: TableState, query: Query, groups: Iterable[FileGroup]) -
 
     Args:
         query: the query; its `as_of` must not be None.
-        groups: the file groups of the partitions that the query asks for, as listed now.
+        groups: the file groups on storage in the partitions that the query asks for.
     """
     assert query.as_of is not None
     cleans = [clean for clean in table.timeline.filter(Action.CLEAN, state=State.COMPLETED) if clean.time > query.as_of]
@@ -79,7 +79,7 @@ def check_slices(table: TableState, query: Query, groups: Iterable[FileGroup]) -
 
 
 def _newest_slice_time(group: FileGroup, seen: Visibility) -> str:
-    """Return the base instant of the newest slice of a file group that the query sees; "" if it sees none."""
+    """Return the base instant of the newest slice of a file group that the query sees; "" if the query sees no slice."""
     times = [file_slice.base_instant for file_slice in group.slices if seen.sees_time(file_slice.base_instant)]
     return max(times, default="")
 
@@ -101,5 +101,5 @@ def _read_result(table: TableState, clean: Instant) -> CleanResult:
 
 
 def _cleaned_error(as_of: str, detail: str) -> OptionError:
-    """Build the error for a time whose files may have been cleaned. `detail` says what can still be read."""
+    """Build the OptionError about a time whose files may have been cleaned. `detail` says what can still be read."""
     return OptionError(f"Cleaner cleaned up the timestamp of interest: files that {as_of} needs may be gone, {detail}")

@@ -24,7 +24,7 @@ from penstock.timeline.store import read_schema
 def find_older_types(plan: QueryPlan, schema: StructType) -> dict[str, tuple[StructField, ...]]:
     """Find the columns that base files hold in an older type than the query's.
 
-    Returns instant → the columns whose type in base files of this instant differs from `schema`, with the type in the files.
+    Returns instant time → the columns whose type in the base files of this instant differs from `schema`, with the files' type.
     """
     files = {file_slice.base_file.instant: file_slice.base_file for file_slice in plan.all_slices if file_slice.base_file}
     if not files:
@@ -54,14 +54,14 @@ def _not_in_files(plan: QueryPlan) -> set[str]:
 
 
 def _read_each(instants: Sequence[str], read_types: Callable[[str], StructType]) -> dict[str, StructType]:
-    """Return the stored columns of each instant's base files, with few calls of `read_types`.
+    """Return the stored columns of the base files of each instant, with few calls of `read_types`.
 
-    If files of two instants have the same columns, so have all files in between, because types only widen. If the columns
-    differ, the span between the two instants is halved.
+    If files of two instants have the same columns, so have all files in between, because types only widen. If the columns differ,
+    the span between the two instants is halved.
 
     Args:
         instants: instants of base files, ascending.
-        read_types: reads the stored columns of one instant's base files.
+        read_types: reads the stored columns of the base files of one instant.
     """
     stored = {instant: read_types(instant) for instant in (instants[0], instants[-1])}
     spans = [(0, len(instants) - 1)]
@@ -77,10 +77,10 @@ def _read_each(instants: Sequence[str], read_types: Callable[[str], StructType])
 
 
 def _read_stored_columns(plan: QueryPlan, base_file: BaseFile, schema: StructType) -> StructType:
-    """Return those columns of `schema` that a base file holds, in the file's types.
+    """Return the columns of `schema` that a base file holds, in the file's types.
 
-    The types come from the commit that wrote the file if it is on the active timeline, otherwise from the file's footer. The
-    result is empty if they cannot be read.
+    The types come from the commit that wrote the file if the commit is on the active timeline, otherwise from the file's footer.
+    The result is empty if neither can be read.
     """
     table = plan.table
     write = next((instant for instant in table.timeline.writes if instant.time == base_file.instant), None)
@@ -102,7 +102,7 @@ def _read_file_schema(plan: QueryPlan, base_file: BaseFile) -> StructType:
 
 
 def differs(stored: DataType, asked: DataType) -> bool:
-    """Whether a type in a file differs from the asked type, at any depth. Struct fields that only one of them has are ignored."""
+    """Whether a type in a file differs from the asked type, at any depth. Struct fields that only one type has are ignored."""
     if isinstance(stored, StructType) and isinstance(asked, StructType):
         shared = [field for field in stored if field.name in asked.names]
         return any(differs(field.dataType, asked[field.name].dataType) for field in shared)

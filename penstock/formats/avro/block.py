@@ -150,11 +150,12 @@ def decode_records(data: Any, starts: Offsets, ends: Offsets, schema: Avro, *, c
 
 
 def _decode_part(buffer: pa.Buffer, starts: Offsets, ends: Offsets, layout: AvroLayout, target: pa.Schema) -> list[Any]:
-    """Decode records to record batches with the columns of `target`, by columns or record by record, whichever is faster.
+    """Decode records to record batches with the columns of `target`: field by field or record by record, whichever is faster.
 
     Args:
         starts: the byte offsets in `buffer` at which records begin.
         ends: the byte offsets at which they end.
+        layout: the layout of the schema that the records were written with.
     """
     by_rows = can_read_rows(layout)
     if by_rows and len(starts) < FEWEST_FOR_COLUMNS:
@@ -179,7 +180,7 @@ def _batch_without_columns(count: int) -> Any:
 def resolve_schema(rows: pa.Table, read_schema: Avro, columns: Sequence[str] | None) -> pa.Table:
     """Return the rows with the columns and types of the Avro schema `read_schema`.
 
-    Columns that the rows lack are filled with their default in `read_schema`, or null.
+    A column that the rows lack is filled with its default in `read_schema`, or null.
 
     Args:
         columns: the columns to return; None: all of `read_schema`.

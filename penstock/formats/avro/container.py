@@ -27,7 +27,7 @@ except ImportError:  # Spark workers import this module, but never read the time
 
 
 def write_container(name: str, record: Mapping[str, Any]) -> bytes:
-    """Return the bytes of an Avro container file with one record of the schema `name`. Fields that it lacks get defaults."""
+    """Return the bytes of an Avro container file with one record of the schema `name`. Missing fields get their defaults."""
     head = io.BytesIO()
     body = encode_record(name, record)
     marker = hashlib.blake2b(body, digest_size=16, key=name.encode()).digest()
@@ -48,7 +48,7 @@ def _encode_long(value: int) -> bytes:
 
 
 def read_container(data: bytes) -> dict[str, Any]:
-    """Read the single record of an Avro container file. Fields that it lacks get the defaults of Penstock's schema.
+    """Read the single record of an Avro container file. Missing fields get the defaults of Penstock's schema.
 
     Raises:
         CorruptFile: the bytes are not an Avro container, are truncated, or do not hold exactly one record.
@@ -74,7 +74,7 @@ def encode_record(name: str, record: Mapping[str, Any]) -> bytes:
 
 
 def decode_record(data: bytes, schema: str) -> dict[str, Any]:
-    """Decode a record without a container, and fill in the defaults of Penstock's schema for fields that it lacks.
+    """Decode a record without a container. Missing fields get the defaults of Penstock's schema.
 
     Args:
         schema: the Avro schema that the record was written with, as JSON.
@@ -93,10 +93,10 @@ def decode_record(data: bytes, schema: str) -> dict[str, Any]:
 
 
 def _add_defaults(kind: AvroType, value: Any) -> Any:
-    """Return the value with defaults for all fields of Penstock's schemas that it lacks, in nested records too.
+    """Return the value with the defaults of Penstock's schemas for missing fields, in nested records too.
 
     Args:
-        kind: the Avro type of the value; a record is named.
+        kind: the Avro type of the value; a record is given by its name.
     """
     if not isinstance(value, (dict, list)):
         return value
@@ -113,7 +113,7 @@ def _add_defaults(kind: AvroType, value: Any) -> Any:
 
 
 def _add_record_defaults(name: str, record: dict[str, Any]) -> dict[str, Any]:
-    """Return the record with defaults for all fields of the schema `name` that it lacks, in nested records too."""
+    """Return the record with the defaults of the schema `name` for missing fields, in nested records too."""
     fields = _fields(name)
     defaults = {field_name: copy(field.get("default")) for field_name, field in fields.items()}
     completed = {}
@@ -124,7 +124,7 @@ def _add_record_defaults(name: str, record: dict[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def _fields(name: str) -> Mapping[str, Any]:
-    """Return field name → field, for the fields of the record schema `name`."""
+    """Return the fields of the record schema `name`, by field name."""
     return {field["name"]: field for field in RECORDS[name]}
 
 

@@ -172,7 +172,7 @@ class ColumnDecoder:
         raise AssertionError(node)
 
     def _overlapping_runs(self, size: int) -> npt.NDArray[Any]:
-        """Return a view of the buffer whose item i is the `size` bytes from offset i on, to gather values by their offsets."""
+        """Return a view of the buffer whose item i is the `size` bytes from offset i on. Indexing the view gathers values."""
         if not size:
             return np.empty(len(self._bytes) + 1, "V0")
         count = max(0, len(self._bytes) - size + 1)
@@ -186,7 +186,7 @@ class ColumnDecoder:
         return stops
 
     def _read_varints(self, at: Offsets, ends: Offsets) -> tuple[npt.NDArray[np.uint64], Offsets]:
-        """Read the varint at each offset of `at`; return (numbers, still zigzag-encoded, offsets behind them).
+        """Read the varint at each offset of `at`; return (the numbers, still zigzag-encoded; the offsets behind them).
 
         The eight bytes from each offset on are handled as one word. The last byte of a number is the lowest byte of the word
         whose high bit is not set. A cast to float64 finds the place of that bit: the exponent of a power of two is its bit.
@@ -218,12 +218,13 @@ class ColumnDecoder:
         at: Offsets,
         ends: Offsets,
     ) -> None:
-        """Set `numbers` and `sizes` where `is_long`: varints of nine or ten bytes, which do not end within eight bytes.
+        """Complete the varints of nine or ten bytes, which do not end within eight bytes: set `numbers` and `sizes` in place.
 
         Args:
             numbers: the decoded varints, still zigzag.
             sizes: the number of bytes of each varint.
             words: the first eight bytes of each varint.
+            is_long: true for the varints to complete.
         """
         ninth_at = at[is_long] + 8
         if (ninth_at >= ends[is_long]).any():
@@ -321,7 +322,7 @@ class ColumnDecoder:
         return numbers, stops
 
     def _decode_decimals(self, starts: Offsets, stops: Offsets, kind: Any) -> Any:
-        """Decode big-endian numbers, each from an offset of `starts` to one of `stops`, as Arrow decimals of the type `kind`."""
+        """Decode big-endian numbers as Arrow decimals of the type `kind`. Number i is at `starts[i]` to `stops[i]`."""
         sizes = stops - starts
         has_bytes = sizes > 0
         negative = np.zeros(len(starts), bool)
@@ -424,7 +425,9 @@ class ColumnDecoder:
         list_parts: list[Offsets],
         start_parts: list[Offsets],
     ) -> None:
-        """Walk one run of items in each list of `lists`, and move `at` of these lists behind the run.
+        """Find the items of the next run in each list of `lists`, and move `at` of these lists behind the run.
+
+        An Avro list is several runs of items, each preceded by its item count.
 
         Args:
             lists: numbers of lists, which are indexes into `at` and `ends`.
@@ -450,7 +453,12 @@ class ColumnDecoder:
                 run_counts = run_counts[run_counts > 0]
 
     def _check_counts(self, item: Node, counts: Offsets, room: Offsets) -> None:
-        """Check the item count of each run against `room`, the bytes left in its record.
+        """Check the item count that precedes the items of each list against the bytes left in its record.
+
+        Args:
+            item: the layout of an item.
+            counts: the item counts.
+            room: the bytes left in the record of each list.
 
         Raises:
             CorruptFile: a record is too small for that many items.
@@ -497,7 +505,7 @@ _PACKING = [
 
 
 def _pack_groups(groups: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Join the eight groups of seven bits in the bytes of each word to one number of 56 bits."""
+    """Remove the high bit of each of the eight bytes of a word and join the remaining bits to one number of 56 bits."""
     for low, high, shift in _PACKING:
         groups = (groups & low) | ((groups & high) >> shift)
     return groups
@@ -517,7 +525,7 @@ def _entry_node(node: MapNode) -> RecordNode:
 
 
 def _list_offsets(counts: Offsets) -> Any:
-    """Return the Arrow offsets of lists with these numbers of items."""
+    """Return the Arrow offsets of lists, from the number of items of each list."""
     offsets = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
     if offsets[-1] >= 2**31:

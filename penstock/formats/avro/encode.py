@@ -41,13 +41,16 @@ _DECIMAL_BYTES = 16
 
 @dataclass(frozen=True)
 class ShortSegment:
-    """Part of each record's bytes, if these are few: record i has the bytes in row i of `cells` where row i of `used` is true."""
+    """A segment (some bytes of every record) with few bytes per record.
+
+    Record i has the bytes in row i of `cells` where row i of `used` is true.
+    """
 
     cells: Bytes
     used: Mask
 
     def sizes(self) -> npt.NDArray[np.int64]:
-        """Return the number of bytes that each record has in this segment."""
+        """Return for each record the number of bytes that it has in this segment."""
         return np.count_nonzero(self.used, axis=1)
 
 
@@ -98,9 +101,9 @@ def encode_values(node: Node, array: Any, name: str) -> list[Segment]:
 
 
 def _encode_union(node: UnionNode, array: Any, name: str) -> list[Segment]:
-    """Encode a nullable column. Returns its segments: the branch number, then the values that are not null.
+    """Encode a nullable column. Returns segments (arrays with some bytes for every record): branch numbers, then values.
 
-    The branch number is zigzag-encoded, so doubled.
+    Null values have no bytes. The branch number is zigzag-encoded, so doubled.
     """
     if node.null_at is None or not array.null_count:
         branch = np.full((len(array), 1), node.value_at * 2, np.uint8)
@@ -112,7 +115,7 @@ def _encode_union(node: UnionNode, array: Any, name: str) -> list[Segment]:
 
 
 def scatter_segment(segment: Segment, present: Mask) -> Segment:
-    """Spread a segment with bytes for few records over more records.
+    """Spread a segment with bytes for few records over more records. A segment is an array with some bytes for every record.
 
     Args:
         segment: the bytes of the records where `present` is true, in their order.
@@ -168,13 +171,15 @@ def _encode_non_null(node: Node, array: Any, name: str) -> list[Segment]:
 
 
 def _child_range(array: Any) -> tuple[int, int]:
-    """Return (number of the first child, count of children) of a list or map array, which may be a slice of a longer one."""
+    """Return (position of the first child, number of children) of a list or map array, which may be a slice of a longer array."""
     first = array.offsets[0].as_py()
     return first, array.offsets[-1].as_py() - first
 
 
 def _encode_lists(array: Any, items: Any) -> list[Segment]:
-    """Encode lists. Returns their segments: the item count, the items, and a zero that ends the list.
+    """Encode lists.
+
+    Returns three segments (arrays with bytes for every record): item count, items, and a zero that ends the list.
 
     An empty list is only the zero.
 
@@ -193,7 +198,7 @@ def _encode_lists(array: Any, items: Any) -> list[Segment]:
 
 
 def _encode_sized(array: Any) -> list[Segment]:
-    """Encode strings or bytes. Returns their segments: the lengths, then the array itself."""
+    """Encode strings or bytes. Returns two segments (arrays with bytes for every record): the lengths, then the array itself."""
     binary = array if array.type.equals(pa.binary()) else array.view(pa.binary())
     return [_encode_varints(_sizes(binary)), binary]
 
@@ -230,7 +235,7 @@ def _byte_matrix(array: Any, size: int) -> Bytes:
 
 
 def _encode_decimals(little_endian: Bytes, size: int | None, name: str) -> list[Segment]:
-    """Encode decimals as big-endian numbers. Returns their segments.
+    """Encode decimals as big-endian numbers. Returns segments: arrays with some bytes for every record.
 
     Args:
         little_endian: the decimals as Arrow stores them, sixteen bytes per row.
@@ -263,12 +268,15 @@ def _symbol_numbers(array: Any, symbols: tuple[str, ...], name: str) -> npt.NDAr
 
 
 def _full_segment(cells: Bytes) -> ShortSegment:
-    """Return a segment with the bytes of each row of the matrix `cells` for one record."""
+    """Return a segment in which record i has all bytes of row i of the matrix `cells`."""
     return ShortSegment(cells, np.ones(cells.shape, bool))
 
 
 def fuse_segments(segments: list[Segment]) -> list[Segment]:
-    """Merge neighbouring short segments into one, because `join_segments` takes time per segment; return all segments."""
+    """Merge neighbouring short segments, because `join_segments` takes time per segment; return all segments.
+
+    A segment is an array with some bytes for every record; a short one has few.
+    """
     fused: list[Segment] = []
     short_run: list[ShortSegment] = []
     for segment in segments:
@@ -285,7 +293,7 @@ def fuse_segments(segments: list[Segment]) -> list[Segment]:
 
 
 def _merge_short(segments: list[ShortSegment]) -> ShortSegment:
-    """Return one short segment with the bytes of several, which follow one another in each record."""
+    """Return one short segment for several that follow one another: each record has its bytes of all of them."""
     if len(segments) == 1:
         return segments[0]
     cells = np.hstack([segment.cells for segment in segments])
@@ -294,7 +302,12 @@ def _merge_short(segments: list[ShortSegment]) -> ShortSegment:
 
 
 def join_segments(segments: list[Segment], count: int) -> Any:
-    """Concatenate the segments of each record. Returns a binary array with the bytes of each of the `count` records."""
+    """Concatenate the bytes that each record has in these segments. Returns a binary array with one value per record.
+
+    Args:
+        segments: arrays with some bytes for every record, in their order within a record.
+        count: the number of records.
+    """
     if not count or not segments:
         return _binary_array(np.zeros(count + 1, np.int64), pa.py_buffer(b""))
     arrays = [_to_binary_array(segment) if isinstance(segment, ShortSegment) else segment for segment in segments]
@@ -309,7 +322,7 @@ def join_segments(segments: list[Segment], count: int) -> Any:
 
 
 def _to_binary_array(segment: ShortSegment) -> Any:
-    """Return a short segment as a binary array."""
+    """Return a short segment as a binary array: value i has the bytes of record i."""
     data = segment.cells.ravel() if segment.used.all() else segment.cells[segment.used]
     return _binary_array(_offsets_of(segment.sizes()), pa.py_buffer(np.ascontiguousarray(data)))
 
@@ -339,12 +352,12 @@ def _sizes(segment: Segment) -> npt.NDArray[np.int64]:
 
 
 def _offsets(array: Any) -> npt.NDArray[np.int32]:
-    """Return the offset of each value of a binary array in its buffer, and the end of the last value."""
+    """Return the offsets at which the values of a binary array begin in its buffer, and the end of the last value."""
     return np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)
 
 
 def _offsets_of(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the offset of each value if values of these sizes lie one after the other, and the end of the last value."""
+    """Return the offsets of values that have these sizes and lie one after the other, and the end of the last value."""
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return offsets

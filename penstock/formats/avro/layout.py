@@ -49,7 +49,7 @@ class SizedNode:
 
 @dataclass(frozen=True)
 class DecimalNode:
-    """The layout of a decimal: the unscaled number, big-endian, in `size` bytes. `size` None: preceded by its length."""
+    """The layout of a decimal: the unscaled number, big-endian, in `size` bytes. If `size` is None, the length comes first."""
 
     arrow: Any
     size: int | None
@@ -65,7 +65,7 @@ class EnumNode:
 
 @dataclass(frozen=True)
 class ArrayNode:
-    """The layout of an array: runs of items, each preceded by its count; a run of count 0 ends the array."""
+    """The layout of an array: several runs of items, each preceded by the number of its items. The number 0 ends the array."""
 
     arrow: Any
     item: Node
@@ -73,7 +73,7 @@ class ArrayNode:
 
 @dataclass(frozen=True)
 class MapNode:
-    """The layout of a map with string keys: that of an array of (key, value) records."""
+    """The layout of a map with string keys, which is the layout of an array of (key, value) records."""
 
     arrow: Any
     value: Node
@@ -223,7 +223,7 @@ class _Compiler:
         return UnionNode(arrow, value, nulls[0] if nulls else None, value_at)
 
     def _named_or_primitive(self, name: str, namespace: str, arrow: Any) -> Node:
-        """Return the layout node of a primitive type, or of a named type that was defined before, given by its name."""
+        """Return the layout node of a type given by its name: a primitive type, or a named type that was defined before."""
         match name:
             case "boolean":
                 return BooleanNode(arrow)
@@ -240,7 +240,7 @@ class _Compiler:
         return self.compile(definition, outer_namespace, arrow)
 
     def _define(self, avro: Mapping[str, Any], namespace: str) -> str:
-        """Remember a named type for later uses of its name; return the namespace for the names inside its definition."""
+        """Remember a named type for later uses of its name. Return the namespace that applies inside its definition."""
         name = str(avro["name"])
         own_namespace = avro.get("namespace", namespace)
         full_name = name if "." in name or not own_namespace else f"{own_namespace}.{name}"

@@ -27,12 +27,12 @@ def _map(values: AvroType) -> AvroType:
 
 
 def _required(name: str, kind: AvroType = _STRING, **default: Any) -> dict[str, Any]:
-    """Return an Avro field that must not be null. A keyword `default` sets its default; without it, it has none."""
+    """Return an Avro field that must not be null. The keyword `default` sets the field's default; without it there is none."""
     return {"name": name, "type": kind, **default}
 
 
 def _optional(name: str, kind: AvroType = _STRING) -> dict[str, Any]:
-    """Return a nullable Avro field: null is the first branch of its union, and its default."""
+    """Return a nullable Avro field. Null is the first branch of its union, and is its default."""
     return {"name": name, "type": ["null", kind], "default": None}
 
 
@@ -259,7 +259,7 @@ def _build_schema(name: str, defined: set[str]) -> AvroType:
     """Return the Avro schema of the record `name`. A nested record is defined where it first occurs, then referred to by name.
 
     Args:
-        defined: the names of records that are defined already. Updated here.
+        defined: the names of records that are already defined. Names are added here.
     """
     if name in defined:
         return f"{NAMESPACE}.{name}"
@@ -271,10 +271,10 @@ def _build_schema(name: str, defined: set[str]) -> AvroType:
 
 
 def _inline_records(kind: AvroType, defined: set[str]) -> AvroType:
-    """Return an Avro type with the name of each record replaced by its schema, where the record occurs first.
+    """Return a copy of an Avro type in which the first mention of each record's name is replaced by the record's schema.
 
     Args:
-        defined: the names of records that are defined already. Updated here.
+        defined: the names of records that are already defined. Names are added here.
     """
     if isinstance(kind, list):
         return [_inline_records(branch, defined) for branch in kind]

@@ -31,7 +31,9 @@ from penstock.write.settings import check_against_table, resolve_settings
 def open_dry_run(
     incoming: DataFrame, path: str, options: Mapping[str, object], spark: SparkSession | None = None
 ) -> Iterator[tuple[WriteContext, Staging]]:
-    """Yield the context of a write that takes no instant, and a staging folder. The folder is deleted when the block ends.
+    """Yield the `WriteContext` of a write that takes no instant, and a folder to stage its rows in.
+
+    The folder is deleted when the `with` block ends.
 
     Args:
         path: the folder of the table. If there is no table, the context describes the table that the write would create.
@@ -69,5 +71,5 @@ def open_dry_run(
 
 
 def _unschedule_nothing(table: TableState, time: str) -> None:
-    """Raise AssertionError: a dry run never takes a plan off the timeline."""
+    """Raise AssertionError. Stands in for the function that unschedules a plan, which a dry run never calls."""
     raise AssertionError("a write that is only explained takes no plan off the timeline")

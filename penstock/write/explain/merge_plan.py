@@ -83,7 +83,7 @@ class KeyMerge:
 
 @dataclass(frozen=True)
 class _Batch:
-    """The incoming rows of the keys to explain, combined to one row per key. All fields are in the same order."""
+    """The incoming rows of the keys to explain, combined to one row per key. Item i of every field is about key i."""
 
     keys: list[str]
     paths: list[str]
@@ -94,7 +94,7 @@ class _Batch:
 
 @dataclass(frozen=True)
 class _StoredRows:
-    """The stored rows of the keys to explain, and where each key is stored."""
+    """The stored rows of the keys to explain, and for each key its partition path and position in `rows`."""
 
     rows: pa.Table
     #: For each key of the batch: the partition path of its stored row and the position in `rows`; None if the key is not stored.
@@ -103,7 +103,7 @@ class _StoredRows:
 
 @dataclass(frozen=True)
 class _MergeResult:
-    """What the merger decided for one key, and the rows before and after."""
+    """What the merger decided for one key, with the stored row and the resulting row."""
 
     #: The merger's `Choice`; None if the key is not stored.
     choice: np.int8 | None
@@ -120,7 +120,7 @@ class _MergeResult:
 def explain_merge(
     incoming: DataFrame, path: str, options: Mapping[str, object], keys: Sequence[str] | None = None
 ) -> list[KeyMerge]:
-    """Return what an upsert would do with the rows of some keys, in the order of their incoming rows. Nothing is written.
+    """Return what an upsert would do with some keys, in the order of their incoming rows. Nothing is written.
 
     Args:
         incoming: the rows that the upsert would write.
@@ -200,9 +200,9 @@ def _combine_incoming(write: WriteContext, merger: Merger, staging: Staging, cho
 
 
 def _explain_keys(write: WriteContext, merger: Merger, batch: _Batch) -> list[KeyMerge]:
-    """Merge the incoming row of each key with its stored row, and return the report entries.
+    """Merge the incoming row of each key with its stored row; return one report entry per key.
 
-    Rows are Python dicts: keys are few.
+    Rows are converted to Python dicts, because keys are few.
     """
     stored = _find_stored(write, batch)
     known = np.flatnonzero([place is not None for place in stored.places])
@@ -221,7 +221,7 @@ def _explain_keys(write: WriteContext, merger: Merger, batch: _Batch) -> list[Ke
 
 
 def _find_stored(write: WriteContext, batch: _Batch) -> _StoredRows:
-    """Read the stored rows that have a key of the batch, with base files and logs merged."""
+    """Read the stored rows that have a key of the batch, with base files and log files merged."""
     index = make_index(write.options)
     storage = write.table.storage
     schema = write.prepared.stored_schema
@@ -244,9 +244,9 @@ def _find_stored(write: WriteContext, batch: _Batch) -> _StoredRows:
 
 
 def _choose_slices(write: WriteContext, batch: _Batch, wanted: pa.Array) -> list[FileSlice]:
-    """Return the file slices that may hold a wanted key.
+    """Return the file slices that may hold one of the wanted keys.
 
-    These are the slices whose base file holds one and, if the index finds keys in logs, all slices with logs.
+    These are the slices whose base file holds a wanted key and, if the index finds keys in log files, all slices with log files.
 
     Args:
         wanted: the record keys.
@@ -269,11 +269,11 @@ def _merge_known(
     new: pa.Table,
     partition_columns: Sequence[str] | None,
 ) -> list[_MergeResult]:
-    """Merge each incoming row whose key is stored with its stored row. Return one result per incoming row.
+    """Merge incoming rows whose keys are stored with their stored rows. Return one result per incoming row.
 
     Args:
         stored: the stored rows of all keys.
-        places: for each incoming row, the partition path of its stored row and the position in `stored`.
+        places: for each incoming row, the partition path of its stored row and the position of that row in `stored`.
         new: the incoming rows, one per key.
         partition_columns: the columns that decide whether the merged row stays in the partition of the stored row; None if it
             always goes to the partition of the incoming row.
@@ -349,7 +349,7 @@ def _describe(
 
 
 def _find_outcome(merge: _MergeResult, *, is_delete: bool) -> tuple[Outcome, str]:
-    """Return the outcome of a key and the reason in words, whatever the partitions of the stored and incoming row.
+    """Return the outcome of a key and the reason in words. Does not consider whether the row moves to another partition.
 
     Args:
         is_delete: whether the incoming row is a delete.
@@ -369,7 +369,7 @@ def _find_outcome(merge: _MergeResult, *, is_delete: bool) -> tuple[Outcome, str
 
 
 def _get_value(row: Row, path: str) -> Any:
-    """Return the value of a column of a row; None if the row does not have it.
+    """Return the value of a column of a row; None if the row does not have the column.
 
     Args:
         path: the name of the column, or `a.b` for a field of a struct.

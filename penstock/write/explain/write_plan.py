@@ -56,7 +56,7 @@ class WritePlan:
 
     @property
     def bytes_rewritten(self) -> int:
-        """The size of the base files that the write would rewrite, in bytes."""
+        """The total size of the existing base files that the write would rewrite, in bytes."""
         return sum(group.bytes_rewritten for group in self.groups)
 
     @property
@@ -111,14 +111,23 @@ def explain_write(incoming: DataFrame, path: str, options: Mapping[str, object],
 
 
 def _explain_insert(write: WriteContext, pieces: Sequence[Piece]) -> WritePlan:
-    """Return the plan of an insert, which assigns rows to file groups without locating keys."""
+    """Return the plan of an insert, which assigns rows to file groups without locating keys.
+
+    Args:
+        pieces: where the staged rows are.
+    """
     rewrites = insert_ratio(write.table, write.options) is None  # otherwise new rows are appended to logs
     groups = [_plan_insert_bucket(bucket, rewrites=rewrites) for bucket in plan_inserts(write, pieces, _LAST)]
     return _make_write_plan(write, pieces, groups)
 
 
 def _explain_upsert(write: WriteContext, staging: Staging, pieces: Sequence[Piece]) -> WritePlan:
-    """Return the plan of a write that locates its keys or hashes them into buckets."""
+    """Return the plan of a write that locates its keys or hashes them into buckets.
+
+    Args:
+        staging: the folder of the staged rows.
+        pieces: where the staged rows are.
+    """
     change = Change(write.table, Instant(_LAST, Action.COMMIT, State.REQUESTED))
     rules = build_upsert_rules(write, change, staging)
     # All keys are located first: the counts of a task that locates its own keys would not be known without running it.
@@ -137,7 +146,7 @@ def _explain_upsert(write: WriteContext, staging: Staging, pieces: Sequence[Piec
 
 
 def _plan_insert_bucket(bucket: InsertBucket, *, rewrites: bool) -> GroupPlan:
-    """Return what an insert would do to the file group of one insert bucket.
+    """Return what an insert would do to the file group of one insert bucket (rows that go to one file group).
 
     Args:
         rewrites: whether a base file that takes new rows is rewritten; if not, the rows are appended to a log.
@@ -185,10 +194,10 @@ def _plan_group(task: GroupTask, rows_changed: int) -> GroupPlan:
 def _make_write_plan(
     write: WriteContext, pieces: Sequence[Piece], groups: Sequence[GroupPlan], task_plan: TaskPlan | None = None
 ) -> WritePlan:
-    """Return the plan of the whole write. File groups are sorted by partition path, new ones last.
+    """Return the plan of the whole write. File groups are sorted by partition path; new file groups come last.
 
     Args:
-        pieces: the staged rows.
+        pieces: where the staged rows are.
         task_plan: the planned tasks, which hold the counts of the index; None for an insert, which locates no keys.
     """
     in_order = sorted(groups, key=lambda group: (group.partition_path, group.file_id or "~"))  # new groups come last

@@ -20,7 +20,7 @@ from penstock.write.tasks.task import InsertBucket
 
 @dataclass(frozen=True)
 class AssignedRows:
-    """A range of the new rows of an upsert, and the file group that takes them."""
+    """A range of the new rows of an upsert, and the file group that takes these rows."""
 
     partition_path: str
     rows: NewRowRange
@@ -34,6 +34,7 @@ def assign_new_rows(new_rows: NewRowsResult, slices: Mapping[str, Sequence[FileS
     Args:
         new_rows: names the Arrow file that lists the numbers of the new rows, and says how many each partition path has.
         slices: the file slices of each partition path.
+        sizing: the limits that decide how many rows a file group takes.
     """
     assigned = []
     offset = 0
@@ -48,7 +49,9 @@ def assign_pieces(pieces: Iterable[Piece], slices: Mapping[str, Sequence[FileSli
     """Assign the staged rows of an insert to file groups: fill small slices first, then open new file groups.
 
     Args:
+        pieces: where the staged rows are. A piece is consecutive rows of one partition path in a staged file.
         slices: the file slices of each partition path. Without slices all rows go to new file groups.
+        sizing: the limits that decide how many rows a file group takes.
     """
     by_path: dict[str, list[Piece]] = {}
     for piece in pieces:
@@ -95,13 +98,16 @@ def _fill_groups(rows: int, slices: Sequence[FileSlice], sizing: Sizing) -> list
 
 
 class _RemainingPieces:
-    """The pieces of one partition path that are not assigned to a file group yet. Rows are taken from the front."""
+    """The staged rows of one partition path that are not assigned to a file group yet, as a queue of pieces.
+
+    A piece is consecutive rows of a staged file.
+    """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self._pieces = list(pieces)
 
     def take(self, rows: int) -> tuple[Piece, ...]:
-        """Remove the next `rows` rows and return them as pieces.
+        """Remove the next `rows` rows from the queue and return them as pieces (consecutive rows of a staged file).
 
         If the last piece has more rows than needed, it is cut in two.
         """

@@ -32,7 +32,7 @@ def plan_bucket_tasks(
     Args:
         rules: the settings that all tasks share.
         buckets: assigns file groups to buckets, and names new file groups.
-        pieces: the staged rows. Each piece has rows of one bucket.
+        pieces: where the staged rows are. Each piece is rows of one bucket.
         slices: the file slices of each partition path. Rows of a bucket without a slice go to a new file group.
         checks_keys: whether tasks check that the keys of a stored base file belong to the file's bucket. Needed if the table's
             properties do not say how many buckets it has.
@@ -59,7 +59,7 @@ def plan_bucket_tasks(
 
 
 def _make_profile(tasks: Sequence[BucketTask], operation: Operation) -> CommitMetadata:
-    """Return the workload profile for the inflight file.
+    """Return the workload profile of these tasks, for the inflight file.
 
     Incoming rows of a bucket without a file slice count as inserts, rows of an existing bucket as updates.
     """

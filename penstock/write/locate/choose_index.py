@@ -47,7 +47,7 @@ class ChosenIndex:
 def choose_index(
     storage: Storage, index: Index, rows: Mapping[str, int], slices: Mapping[str, Sequence[FileSlice]]
 ) -> ChosenIndex:
-    """Choose the simple or the bloom index to locate the keys of a batch, and say why.
+    """Choose the simple or the bloom index to locate the keys of a batch; return the index and the reason.
 
     Args:
         index: the index in the options. The chosen index is global, and moves rows, if this one does.
@@ -75,7 +75,7 @@ def choose_index(
 
 
 def _list_base_files(slices: Sequence[FileSlice]) -> list[BaseFile]:
-    """Return the base files of these file slices. Slices with only logs are left out."""
+    """Return the base files of these file slices. Slices with only log files are left out."""
     return [file_slice.base_file for file_slice in slices if file_slice.base_file]
 
 
@@ -105,7 +105,7 @@ def _format_partitions(count: int) -> str:
 
 
 def _simple(index: Index, why: str) -> ChosenIndex:
-    """Return the simple index as the choice. It is global, and moves rows between partitions, if `index` does.
+    """Return a `ChosenIndex` with the simple index. It is global, and moves rows between partitions, if `index` does.
 
     Args:
         why: the reason for the choice, in words.
@@ -114,7 +114,7 @@ def _simple(index: Index, why: str) -> ChosenIndex:
 
 
 def _bloom(index: Index, why: str) -> ChosenIndex:
-    """Return the bloom index as the choice. It is global, and moves rows between partitions, if `index` does.
+    """Return a `ChosenIndex` with the bloom index. It is global, and moves rows between partitions, if `index` does.
 
     Args:
         why: the reason for the choice, in words.
@@ -123,7 +123,7 @@ def _bloom(index: Index, why: str) -> ChosenIndex:
 
 
 def _measure_overlap(storage: Storage, files: Sequence[BaseFile]) -> float | None:
-    """Read the key ranges in the footers of a few base files. Return which share of the pairs of ranges overlap, from 0 to 1.
+    """Read the key ranges in the footers of a few base files. Return the share of pairs of ranges that overlap, from 0 to 1.
 
     Return None if fewer than two of these files have a key range.
     """

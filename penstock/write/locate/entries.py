@@ -57,7 +57,7 @@ Group = tuple[str, str]
 
 @dataclass(frozen=True)
 class EntryTask:
-    """Task description: look up the index entries of one part of the incoming keys."""
+    """Task description: look up the index entries of some of the incoming keys, part number `part` of `parts`."""
 
     store: EntryStore
     timeline: Timeline
@@ -75,7 +75,7 @@ class EntryTask:
 
 @dataclass(frozen=True)
 class EntryResult:
-    """The file of answers that one lookup task wrote: for each incoming row, the file group that the entry of its key names."""
+    """The file that one lookup task wrote. For each incoming row it holds the file group that the key's index entry names."""
 
     file: str
     #: (partition path, file id) of the file groups. An answer's `place` is a position in this list.
@@ -85,7 +85,10 @@ class EntryResult:
 
 @dataclass(frozen=True)
 class EntryAnswers:
-    """The answers of all lookup tasks: for each incoming row, the file group that the index entry of its key names."""
+    """The results of all lookup tasks: for each incoming row, the file group that the index entry of the row's key names.
+
+    The results are in files, which `files` names.
+    """
 
     #: The file of answers of each task.
     files: tuple[str, ...]
@@ -95,16 +98,16 @@ class EntryAnswers:
 
     @property
     def groups(self) -> set[Group]:
-        """The file groups that the index entries of incoming keys name, as (partition path, file id)."""
+        """All file groups that are named by an index entry of an incoming key, as (partition path, file id)."""
         return set(chain.from_iterable(self.groups_of_files))
 
     @property
     def partitions(self) -> set[str]:
-        """The partition paths of the file groups that the index entries of incoming keys name."""
+        """All partition paths that are named by an index entry of an incoming key."""
         return {path for path, _ in self.groups}
 
     def select_slices(self, slices: Mapping[str, Sequence[FileSlice]]) -> dict[str, list[FileSlice]]:
-        """Return the slices whose file groups the index entries of incoming keys name, by partition path.
+        """Return the file slices whose file group is named by an index entry of an incoming key, by partition path.
 
         Args:
             slices: the file slices of the table, by partition path.
@@ -118,7 +121,10 @@ class EntryAnswers:
 
 @dataclass(frozen=True)
 class SortTask:
-    """Task description: sort the answers of all lookup tasks by file slice, into one hit file."""
+    """Task description: sort the files of all lookup tasks by file slice, into one hit file.
+
+    A hit file lists pairs of a stored and an incoming row with the same key.
+    """
 
     storage: Storage
     answers: EntryAnswers
@@ -144,9 +150,10 @@ def look_up_entries(
     Args:
         store: the store that holds the entries.
         timeline: decides which entries are valid: those of completed commits.
+        pieces: where the staged rows are.
         loading: how tasks load the incoming rows.
         moves: whether a row whose entry names another partition moves to the partition of the incoming row.
-        attempt: how often this write has looked up its keys before. Part of the names of the files of answers.
+        attempt: how often this write has looked up its keys before. Part of the names of the files that tasks write.
     """
     parts = -(-sum(piece.rows for piece in pieces) // _KEYS_PER_TASK)
     tasks = []
@@ -170,7 +177,7 @@ def check_not_clustered(
     this index puts entries for the new file groups. A clustering by Hudi, or with another index, does not.
 
     Args:
-        answers: the entries of the incoming keys.
+        answers: the file groups that the entries of the incoming keys name.
         slices: the current file slices of the partitions that the entries name, by partition path.
     """
     listed_groups: set[Group] = set()
@@ -194,9 +201,9 @@ def check_not_clustered(
 
 
 def look_up_keys(task: EntryTask) -> EntryResult:
-    """Look up the index entries of one part of the incoming keys, and write the answers to a file. Kernel.
+    """Look up the index entries of the task's keys. Kernel. Write to a file which file group the entry of each key names.
 
-    An answer is the file group that the entry of the key names; none for a new key.
+    A key without an entry is new.
     """
     columns = (*task.merger.reads, DELETE_FLAG) if task.moves else ()
     incoming = load_task_rows(task.loading, task.pieces, columns=columns)
@@ -248,9 +255,10 @@ def _choose_fates(task: EntryTask, incoming: TaskRows, rows: Positions, places: 
 
 
 def sort_answers(task: SortTask) -> TagResult:
-    """Write the answers of all lookup tasks to one hit file, sorted by file slice, as `tag_slices` writes hits. Kernel.
+    """Write the results of all lookup tasks to one hit file, sorted by file slice, as `tag_slices` writes hits. Kernel.
 
-    A row whose entry names a file group that is not in the table any more gets no hit: it counts as new.
+    A hit is a pair of a stored and an incoming row. A row whose entry names a file group that is not in the table any more gets
+    no hit: it counts as new.
     """
     new, slice_numbers, fates = _read_answers(task)
     order = np.argsort(slice_numbers, kind="stable")
@@ -268,7 +276,7 @@ def sort_answers(task: SortTask) -> TagResult:
 
 
 def _read_answers(task: SortTask) -> tuple[Positions, Positions, Fates]:
-    """Read the answers of all lookup tasks. Return three arrays with one element per incoming row.
+    """Read the files of all lookup tasks. Return three arrays with one element per incoming row.
 
     1. The number of the row.
     2. The position in `task.slices` of the slice that the row's entry names; -1 if there is none.
@@ -296,11 +304,11 @@ def make_sort_task(
     pieces: tuple[Piece, ...],
     slices: Mapping[str, Sequence[FileSlice]],
 ) -> SortTask:
-    """Return the task that sorts the answers of all lookup tasks by file slice.
+    """Return the task that sorts the results of all lookup tasks by file slice.
 
     Args:
-        pieces: the staged rows.
-        slices: the file slices of the table, by partition path. The task gets those whose file groups the answers name.
+        pieces: where the staged rows are.
+        slices: the file slices of the table, by partition path. The task gets only slices that an entry names.
     """
     selected = chain.from_iterable(answers.select_slices(slices).values())
     hit_file_prefix = join(loading.staging.folder, "sorted")
@@ -308,5 +316,5 @@ def make_sort_task(
 
 
 def sorts_on_driver(answers: EntryAnswers) -> bool:
-    """Whether the driver sorts the answers itself, because there are so few rows that a Spark job would take longer."""
+    """Whether the driver sorts the lookup results itself, because they have so few rows that a Spark job would take longer."""
     return answers.rows <= _ROWS_SORTED_ON_DRIVER

@@ -28,7 +28,7 @@ _INCOMING_BYTES_PER_TASK = 256 * 1024 * 1024
 
 @dataclass
 class _Profile:
-    """The workload profile that the inflight file holds: how many rows the tasks are expected to insert and update."""
+    """The workload profile of a write, for its inflight file: how many rows the tasks are expected to insert and update."""
 
     #: The number of new rows of each partition path with incoming rows.
     new_rows: dict[str, int] = field(default_factory=dict)
@@ -36,14 +36,14 @@ class _Profile:
     updates: list[tuple[str, str, str, int]] = field(default_factory=list)
 
     def add_new_rows(self, partition_path: str, rows: int) -> None:
-        """Add this many new rows to the count of a partition path."""
+        """Add `rows` to the profile's number of new rows of a partition path."""
         self.new_rows[partition_path] = self.new_rows.get(partition_path, 0) + rows
 
     def add_update(self, file_slice: FileSlice, rows: int) -> None:
-        """Add an existing file group that changes.
+        """Add an existing file group to the profile.
 
         Args:
-            rows: how many of its rows are updated.
+            rows: how many rows of the file group are updated.
         """
         base_file = file_slice.base_file
         instant = base_file.instant if base_file else file_slice.base_instant
@@ -51,7 +51,7 @@ class _Profile:
         self.new_rows.setdefault(file_slice.partition_path, 0)  # the profile lists every partition with rows
 
     def to_metadata(self, operation: Operation) -> CommitMetadata:
-        """Return the workload profile in the form of commit metadata, as the inflight file stores it."""
+        """Return the workload profile as commit metadata, the form in which the inflight file stores it."""
         return make_workload_profile(operation, self.new_rows, self.updates)
 
 
@@ -71,7 +71,7 @@ def plan_file_group_tasks(
     located before any task runs.
 
     Args:
-        pieces: the staged rows.
+        pieces: where the staged rows are.
         slices: the file slices that may hold the incoming keys, by partition path.
         locates_all: whether to locate the keys of all partitions, so that all counts are known before any task runs.
         answers: the entries of the incoming keys, from an index that keeps entries; None: keys are read from base files.
@@ -100,7 +100,7 @@ def plan_file_group_tasks(
 
 
 def _group_by_path(pieces: Sequence[Piece]) -> dict[str, tuple[Piece, ...]]:
-    """Return the pieces of each partition path."""
+    """Return the pieces (consecutive rows of a staged file) of each partition path."""
     by_path: dict[str, list[Piece]] = {}
     for piece in pieces:
         by_path.setdefault(piece.path, []).append(piece)
@@ -111,7 +111,7 @@ def _is_one_task(rules: UpsertRules, pieces: Sequence[Piece], slices: Sequence[F
     """Whether one `PartitionTask` can write all incoming rows of a partition and find their keys itself.
 
     Args:
-        pieces: the staged rows of the partition.
+        pieces: where the staged rows of the partition are.
         slices: the file slices of the partition.
     """
     if rules.index.is_global:
@@ -128,7 +128,7 @@ def _add_partition(profile: _Profile, task: PartitionTask) -> None:
     """Add the incoming rows of a partition task to the profile.
 
     They count as updates if the partition has a base file, and as new rows if it has no file group. Rows of a file group with
-    only logs are not counted. Only the task itself finds out which rows are new.
+    only log files are not counted. Only the task itself finds out which rows are new.
     """
     if task.file_slice is None:
         profile.add_new_rows(task.partition_path, task.incoming_rows)
@@ -139,10 +139,10 @@ def _add_partition(profile: _Profile, task: PartitionTask) -> None:
 
 
 def _add_located(profile: _Profile, located: Sequence[LocatedPieces], *, drops_known: bool) -> None:
-    """Add located rows to the profile: the pairs of stored and incoming rows (hits) as updates, and the new rows.
+    """Add located rows to the profile: incoming rows whose key is stored as updates, the others as new rows.
 
     Args:
-        located: the located keys of each set of pieces.
+        located: the located keys, one item per set of incoming rows.
         drops_known: whether the write drops rows whose keys are stored. Then there are no updates.
     """
     if not drops_known:
@@ -158,9 +158,10 @@ def _add_located(profile: _Profile, located: Sequence[LocatedPieces], *, drops_k
 
 
 def _plan_group_tasks(rules: UpsertRules, located: LocatedPieces, slices: Mapping[str, Sequence[FileSlice]]) -> list[GroupTask]:
-    """Plan the tasks of one set of located rows: one for each existing file group that changes, and one for each new file group.
+    """Plan the tasks of located rows: one for each existing file group that changes, and one for each new file group.
 
     Args:
+        located: the located keys of one set of incoming rows.
         slices: the file slices of the table, by partition path. Small ones take new rows.
     """
     tasks: dict[tuple[str, str], GroupTask] = {}

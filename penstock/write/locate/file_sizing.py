@@ -41,7 +41,7 @@ class Sizing:
 
     @property
     def rows_per_group(self) -> int:
-        """The most rows that a write puts into a new file group."""
+        """The greatest number of rows that a write puts into a new file group."""
         return self.split_rows or -(-self.max_file_bytes // self.record_bytes)
 
     def count_rows_that_fit(self, file_slice: FileSlice) -> int:
@@ -49,14 +49,15 @@ class Sizing:
         return max(0, self.max_file_bytes - self.estimate_bytes(file_slice)) // self.record_bytes
 
     def estimate_bytes(self, file_slice: FileSlice) -> int:
-        """Return the size of the file slice, by which it counts as small or full.
+        """Return the estimated size of a file slice, which decides whether the slice is small or full.
 
-        This is the size of the base file and, if new rows go to logs, the estimated size of its logs after a compaction.
+        This is the size of the base file. If new rows go to logs, the size that the slice's logs will have after a compaction is
+        added.
         """
         return file_slice.base_bytes + int(file_slice.log_bytes * (self.log_ratio or 0.0))
 
     def find_small_slices(self, slices: Sequence[FileSlice]) -> list[FileSlice]:
-        """Return the file slices, of those given, to which a write adds new rows.
+        """Return the slices, of those in `slices`, to which a write adds new rows.
 
         - Copy-on-write: all slices with a small base file.
         - Merge-on-read, new rows go to base files: the smallest slices that have a small base file and no logs. Adding rows
@@ -84,7 +85,7 @@ class Sizing:
 def _is_being_compacted(file_slice: FileSlice) -> bool:
     """Whether a compaction of the file slice is pending.
 
-    Then the slice has the compaction's base instant, and its files an older one.
+    If so, the base instant of the slice is that of the compaction, and its files have an older one.
     """
     if file_slice.base_file is not None and file_slice.base_file.instant != file_slice.base_instant:
         return True
@@ -117,11 +118,12 @@ def insert_ratio(table: TableState, options: Options) -> float | None:
 
 
 def estimate_record_bytes(commits: Iterable[tuple[Action, CommitMetadata]], least_bytes: float, estimate: int) -> int:
-    """Return the average bytes per record of the newest commit that wrote more than `least_bytes`; `estimate` if there is none.
+    """Return the average bytes per record of the newest commit that wrote more than `least_bytes`.
+
+    Return `estimate` if no commit did.
 
     Args:
         commits: the action and the metadata of each commit, newest first.
-        least_bytes: how much a commit must have written to count.
     """
     for action, commit in commits:
         stats = commit.stats

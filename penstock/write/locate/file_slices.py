@@ -14,7 +14,7 @@ from penstock.table.state import TableState
 def list_write_slices(
     table: TableState, partitions: Sequence[str] | None, *, instant: str, logs_alone: bool
 ) -> dict[str, list[FileSlice]]:
-    """Return the latest file slice of each file group, by partition path. Slices of a merge-on-read table include their logs.
+    """Return the latest file slice of each file group, by partition path. Slices of a merge-on-read table have their log files.
 
     Args:
         partitions: the partition paths to list; None: all.

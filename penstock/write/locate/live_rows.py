@@ -26,7 +26,7 @@ from penstock.storage import Storage
 
 @dataclass(frozen=True)
 class LivingRows:
-    """The rows of a file slice, base file and logs merged, that have one of the wanted keys. Deleted rows are not among them."""
+    """The merged rows of a file slice that have one of the wanted keys. Rows that a log file has deleted are left out."""
 
     #: The position of each row's key in the array of wanted keys.
     key: Positions
@@ -58,7 +58,7 @@ def look_up_merged(
 
 
 def are_dead(storage: Storage, file_slice: FileSlice, rules: MergeRules, keys: pa.Array) -> Flags:
-    """Return a mask over the keys: true where a log of the slice has deleted the key.
+    """Return a mask over the keys: true where a log file of the slice has deleted the key.
 
     Args:
         keys: record keys that are all in the slice's base file.

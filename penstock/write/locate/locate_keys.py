@@ -26,7 +26,10 @@ _ROWS_ON_DRIVER = 2_000_000
 
 @dataclass(frozen=True)
 class SliceHits:
-    """A file slice that holds keys of incoming rows, and where its hits (pairs of a stored and an incoming row) are stored."""
+    """A file slice that holds keys of incoming rows, and where its hits are stored.
+
+    A hit is a pair of a stored and an incoming row with the same key.
+    """
 
     file_slice: FileSlice
     #: The number of hits: pairs of a stored and an incoming row with the same key.
@@ -37,7 +40,7 @@ class SliceHits:
 
 @dataclass(frozen=True)
 class LocatedPieces:
-    """The result of locating the keys of one set of pieces: the file slices that hold some of them, and the new rows."""
+    """The result of locating the keys of one set of incoming rows: the slices that hold some of the keys, and the new rows."""
 
     pieces: tuple[Piece, ...]
     #: The slices with at least one hit.
@@ -48,7 +51,10 @@ class LocatedPieces:
 
 @dataclass(frozen=True)
 class LocatedKeys:
-    """The result of locating all incoming keys: one `LocatedPieces` per set of pieces, and counts for reports."""
+    """The result of locating all incoming keys: one `LocatedPieces` per set of incoming rows, and counts for reports.
+
+    A set is the incoming rows of one partition; with a global index it is all incoming rows.
+    """
 
     sets: list[LocatedPieces]
     #: How many files were read and keys compared, for reports.
@@ -62,12 +68,13 @@ def locate_keys(
     runner: Runner,
     answers: EntryAnswers | None = None,
 ) -> LocatedKeys:
-    """Find the stored rows with incoming keys, and list the incoming rows that are new.
+    """Find the stored rows that have an incoming key, and list the incoming rows whose keys are new.
 
     Takes two jobs, however many sets there are.
 
     Args:
-        piece_sets: the staged rows: one set of pieces per partition; with a global index, a single set of all pieces.
+        piece_sets: where the incoming rows are: one set of pieces per partition; with a global index, a single set of all pieces.
+            A piece is consecutive rows of a staged file.
         slices: the file slices that may hold the keys, by partition path.
         answers: the entries of the keys, from an index that keeps entries; None: keys are read from base files.
     """
@@ -87,7 +94,10 @@ def locate_keys(
 def _tag(
     rules: UpsertRules, piece_sets: Sequence[tuple[Piece, ...]], slices: Mapping[str, Sequence[FileSlice]], runner: Runner
 ) -> tuple[list[list[TagTask]], list[list[TagResult]]]:
-    """Look for the incoming keys in base files. Return the tasks and their results, each as one list per set of pieces."""
+    """Look for the incoming keys in base files. Return the tasks and their results, as one list per set of pieces each.
+
+    A set of pieces is the incoming rows of one partition, or all incoming rows with a global index.
+    """
     tasks = [plan_tag_tasks(rules, pieces, slices, number) for number, pieces in enumerate(piece_sets)]
     all_tasks: list[TagTask] = []
     for tasks_of_set in tasks:
@@ -104,9 +114,13 @@ def _sort_answers(
     runner: Runner,
     answers: EntryAnswers,
 ) -> tuple[list[list[SortTask]], list[list[TagResult]]]:
-    """Turn the answers of an index that keeps entries into hit files, one task per set of pieces.
+    """Turn the results of looking up index entries into hit files, which list pairs of a stored and an incoming row.
 
-    Return the tasks and their results, each as one list per set of pieces.
+    One task per set of pieces (the incoming rows of one partition, or all of them). Return the tasks and their results, as one
+    list per set each.
+
+    Args:
+        answers: the file groups that the index entries of the incoming keys name.
     """
     tasks = [make_sort_task(answers, rules.loading, pieces, slices) for pieces in piece_sets]
     sorter = runner.at_driver() if sorts_on_driver(answers) else runner
@@ -117,9 +131,9 @@ def _sort_answers(
 def _find_new_rows(
     rules: UpsertRules, piece_sets: Sequence[tuple[Piece, ...]], results: Sequence[Sequence[TagResult]], runner: Runner
 ) -> list[NewRowsResult]:
-    """Find the incoming rows of each set of pieces that are new to the table.
+    """Find the incoming rows whose keys are new to the table. Return, for each set of pieces, the file that lists these rows.
 
-    Return one result per set, which names a file of them.
+    A set of pieces is the incoming rows of one partition, or all incoming rows with a global index.
 
     Args:
         results: the results of the locating tasks of each set. They name the hit files.
@@ -139,10 +153,12 @@ def _find_new_rows(
 
 
 def _list_hits(tasks: Sequence[TagTask | SortTask], results: Sequence[TagResult]) -> list[SliceHits]:
-    """Return the file slices of one set of pieces that have at least one hit, and where their hits are stored.
+    """Return the file slices that have at least one hit, and where their hits are stored.
+
+    A hit is a pair of a stored and an incoming row with the same key.
 
     Args:
-        tasks: the locating tasks of the set.
+        tasks: the locating tasks of one set of incoming rows.
         results: the result of each task. Its hit file has one record batch for each slice of the task.
     """
     found = []
@@ -157,7 +173,7 @@ def _sum_up(tasks: Sequence[Sequence[TagTask | SortTask]], results: Sequence[Seq
     """Add up how many files, keys and rows the locating tasks handled. Return the counts by the names that the commit stores.
 
     Args:
-        tasks: the tasks of each set of pieces.
+        tasks: the tasks of each set of incoming rows.
         results: the results of these tasks.
     """
     counts = {"files": 0, "holding": 0, "opened": 0, "candidates": 0, "rows": 0}

@@ -37,7 +37,7 @@ _ELSEWHERE_BATCH = 1
 class Hits:
     """Pairs of a stored row of one file slice and an incoming row with the same key.
 
-    Each pair has a fate: merge, move, touch or dead.
+    Each pair has a fate: what the write does with the stored row (merge, move, touch or dead).
     """
 
     #: The row numbers of the stored rows in the base file; -1 if only the file group is known. Then the task that writes looks
@@ -49,7 +49,7 @@ class Hits:
 
     @property
     def have_positions(self) -> bool:
-        """Whether the row number in the base file is known for every stored row."""
+        """Whether the row number in the base file is known for every stored row of these pairs."""
         return bool((self.old >= 0).all())
 
 
@@ -68,7 +68,10 @@ def make_merge_hits(old: Positions, new: Positions) -> Hits:
 
 @dataclass(frozen=True)
 class HitBatch:
-    """A reference to the hits of one file slice: the hit file, and the number of the record batch in it."""
+    """Where the hits of one file slice are stored: the hit file, and the number of the record batch in that file.
+
+    A hit is a pair of a stored and an incoming row with the same key.
+    """
 
     file: str
     batch: int
@@ -76,7 +79,7 @@ class HitBatch:
 
 @dataclass(frozen=True)
 class NewRowRange:
-    """A reference to some of the rows that a file of new rows lists: `rows` row numbers, beginning at position `offset`."""
+    """A range of a file of new rows, which lists numbers of incoming rows: `rows` numbers, beginning at position `offset`."""
 
     file: str
     offset: int
@@ -84,15 +87,15 @@ class NewRowRange:
 
 
 def name_of_attempt(prefix: str) -> str:
-    """Return a file name with this prefix that is unique to this attempt of the running task.
+    """Return a file name that begins with `prefix` and is unique to this attempt of the running task.
 
-    A killed attempt may have left its own file behind.
+    A killed attempt may have left a file of its own behind.
     """
     return f"{prefix}-{this_task().write_token}.arrow"
 
 
 class HitFile:
-    """A hit file, open for writing: an Arrow file of pairs of stored and incoming rows.
+    """A hit file, open for writing: an Arrow file of hits. A hit is a pair of a stored and an incoming row with the same key.
 
     The hits of each file slice are written first, then the numbers of the newest incoming rows, one per key.
     """
@@ -101,16 +104,19 @@ class HitFile:
         self._writer = writer
 
     def write_hits(self, hits: Hits) -> None:
-        """Write the hits of the next file slice as one record batch. Called once per slice of the task, in their order."""
+        """Write the hits (pairs of a stored and an incoming row) of the next file slice as one record batch.
+
+        Called once per slice of the task, in the order of the slices.
+        """
         self._write(hits.old, hits.new, hits.fates)
 
     def write_rows(self, rows: Positions) -> None:
-        """Write the numbers of the incoming rows that count, the newest of each key. Called after all hits are written."""
+        """Write the numbers of the newest incoming row of each key. Called after all hits are written."""
         unused = np.zeros(len(rows), np.int64)
         self._write(unused, rows, unused.astype(np.int8))
 
     def _write(self, old: Positions, new: Positions, fates: Fates) -> None:
-        """Append one record batch with these three columns to the file."""
+        """Append one record batch to the file, with the columns `old`, `new` and `fates`."""
         self._writer.write_batch(pa.record_batch([pa.array(old), pa.array(new), pa.array(fates)], schema=_HITS))
 
 
@@ -125,10 +131,12 @@ def create_hit_file(storage: Storage, path: str) -> Iterator[HitFile]:
 
 
 def read_hit_file(storage: Storage, path: str, *, lists_rows: bool) -> tuple[list[Hits], Positions]:
-    """Read a whole hit file. Return the hits of each file slice, and the numbers of the incoming rows that count, one per key.
+    """Read a whole hit file. Return the hits of each file slice, and the number of the newest incoming row of each key.
+
+    A hit is a pair of a stored and an incoming row with the same key.
 
     Args:
-        lists_rows: whether the file ends with the rows that count. If not, the second result is empty.
+        lists_rows: whether the file ends with the numbers of the newest rows. If not, the second result is empty.
     """
     reader = pa.ipc.open_file(storage.map(path))
     batches = [_to_hits(reader.get_batch(number)) for number in range(reader.num_record_batches)]
@@ -138,14 +146,14 @@ def read_hit_file(storage: Storage, path: str, *, lists_rows: bool) -> tuple[lis
 
 
 def read_hits(storage: Storage, hits: HitBatch, new_rows_file: str | None = None) -> Hits:
-    """Return the hits of one file slice, as the task that writes the slice applies them.
+    """Read the hits of one file slice (pairs of a stored and an incoming row), as the task that writes the slice applies them.
 
-    A stored row that a log has deleted (`Fate.DEAD`) becomes `Fate.MERGE`. Its hit is left out if the incoming row is written
-    elsewhere.
+    A stored row that a log has deleted (`Fate.DEAD`) becomes `Fate.MERGE`. Its hit is left out if the incoming row is written to
+    another slice.
 
     Args:
         hits: where the hits are stored.
-        new_rows_file: the file of new rows that lists the rows written elsewhere; None if there are none.
+        new_rows_file: the file of new rows that lists the rows written to another slice; None if there are none.
     """
     found = _to_hits(pa.ipc.open_file(storage.map(hits.file)).get_batch(hits.batch))
     is_dead = found.fates == Fate.DEAD
@@ -164,7 +172,8 @@ def write_new_rows_file(storage: Storage, path: str, new_rows: Positions, elsewh
 
     Args:
         new_rows: the numbers of the new rows, ordered by partition path.
-        elsewhere: the numbers of the rows that must not be appended to the slice in which a log has deleted their key.
+        elsewhere: the numbers of rows whose key a log of some slice has deleted, and which must not be appended to that slice,
+            because they are written to another one.
     """
     with convert_os_errors(path), storage.create(path) as sink, pa.ipc.new_file(sink, _ROWS) as writer:
         for rows in (new_rows, elsewhere):
@@ -172,7 +181,7 @@ def write_new_rows_file(storage: Storage, path: str, new_rows: Positions, elsewh
 
 
 def read_new_rows(storage: Storage, rows: NewRowRange) -> Positions:
-    """Return the numbers of the new rows in a range of a file of new rows."""
+    """Return the numbers of the incoming rows in a range of a file of new rows."""
     return _read_rows(storage, rows.file, _NEW_BATCH)[rows.offset : rows.offset + rows.rows]
 
 

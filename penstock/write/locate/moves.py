@@ -53,7 +53,7 @@ _STORED_PATH = "_penstock_stored_path"
 
 @dataclass(frozen=True)
 class MoveTask:
-    """Task description: find incoming rows whose stored row is in a file slice of another partition, and merge the two rows."""
+    """Task description: find incoming rows whose stored row is in a slice of another partition, and merge the two rows."""
 
     #: The file slices and the incoming rows.
     tag: TagTask
@@ -67,7 +67,7 @@ class MoveTask:
 
 @dataclass(frozen=True)
 class StageTask:
-    """Task description: stage all incoming rows again. Rows that `find_moves` merged replace the incoming ones."""
+    """Task description: stage all incoming rows again. Rows that `find_moves` merged take the place of the incoming rows."""
 
     staging: Staging
     pieces: tuple[Piece, ...]
@@ -84,13 +84,13 @@ def relocate_rows(
     partition_columns: Sequence[str],
     runner: Runner,
 ) -> list[Piece]:
-    """Merge incoming rows with stored rows of other partitions, where the merger needs both. Return the pieces of the batch.
+    """Merge incoming rows with stored rows of other partitions, if the merger needs both. Return the pieces of the batch.
 
-    These are new pieces if a row was merged or assigned to another partition, because then all rows are staged again. Otherwise
-    they are `pieces`.
+    A piece is consecutive rows of a staged file. If a row was merged or assigned to another partition, all rows are staged again,
+    and the new pieces are returned; otherwise `pieces`.
 
     Args:
-        pieces: the staged rows.
+        pieces: where the staged rows are.
         slices: the file slices that may hold the keys, by partition path.
         partition_columns: the columns that the partition path is made of.
     """
@@ -118,7 +118,7 @@ def _needs_stored_rows(rules: UpsertRules) -> bool:
 
 
 def _decides(rules: UpsertRules) -> bool:
-    """Whether the jobs that locate keys leave out the merger.
+    """Whether the jobs that locate keys do not call the merger.
 
     Then `find_moves` finds the rows that the merger keeps or deletes.
     """
@@ -150,7 +150,7 @@ def find_moves(task: MoveTask) -> str:
 
 
 def _find_candidates(task: MoveTask, incoming: TaskRows) -> list[KeyMatches]:
-    """Return, for each slice of the task, which incoming keys it may hold.
+    """Return for each slice of the task the incoming keys that the slice may hold.
 
     These are the keys found in the slice's base file; all incoming keys if the slice has logs that may hold further keys.
     """
@@ -260,7 +260,8 @@ def _read_stored(
 def stage_moves(task: StageTask) -> list[Piece]:
     """Write all incoming rows to one new staged file and return its pieces. Kernel.
 
-    A row that moves gets its merged values. A row that stays in the partition of its stored row gets this partition's path.
+    A piece is consecutive rows of the file. A row that moves gets its merged values. A row that stays in the partition of its
+    stored row gets this partition's path.
     """
     storage = task.staging.storage
     rows = pa.concat_tables(list(read_pieces(task.staging, task.pieces)))
@@ -285,7 +286,7 @@ def stage_moves(task: StageTask) -> list[Piece]:
 
 
 def _replace_values(rows: pa.Table, values: pa.Table) -> pa.Table:
-    """Return `rows` with those columns replaced that `values` has too. The record key and arrival number of `rows` stay."""
+    """Return a copy of `rows` in which the columns that `values` has are replaced. Record key and arrival number stay."""
     columns = [values[name] if name in values.column_names else rows[name] for name in rows.column_names]
     return pa.table(columns, schema=rows.schema)
 
@@ -293,7 +294,7 @@ def _replace_values(rows: pa.Table, values: pa.Table) -> pa.Table:
 def _write_by_path(
     staging: Staging, rows: pa.Table, source: Positions, path_of_row: Positions, paths: Sequence[str]
 ) -> list[Piece]:
-    """Write the batch to a staged file, one partition path after the other, and return the pieces of the file.
+    """Write the batch to a staged file, one partition path after the other; return one piece (consecutive rows) per path.
 
     Args:
         rows: the incoming rows, followed by the merged rows that replace some of them.

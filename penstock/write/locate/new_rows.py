@@ -20,7 +20,10 @@ from penstock.write.rows.staging import Piece
 
 @dataclass(frozen=True)
 class NewRowsTask:
-    """Task description: list the new rows of one set of incoming rows, once the hits of all file slices are known."""
+    """Task description: list the incoming rows whose keys are new, once all hit files are written.
+
+    A hit file lists pairs of a stored and an incoming row with the same key.
+    """
 
     storage: Storage
     pieces: tuple[Piece, ...]
@@ -46,7 +49,7 @@ class NewRowsResult:
 def find_new_rows(task: NewRowsTask) -> NewRowsResult:
     """Find the incoming rows that are new to the table, and write their numbers to a file. Kernel.
 
-    A row is new if no hit file of its set has a living stored row with its key.
+    A row is new if the hit files have no stored row with its key, or only stored rows that a log has deleted.
     """
     total = sum(piece.rows for piece in task.pieces)
     counts = np.zeros(total, np.bool_)

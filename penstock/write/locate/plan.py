@@ -37,11 +37,11 @@ def plan_upsert(
     *,
     locates_all: bool = False,
 ) -> TaskPlan:
-    """Locate the keys of staged rows, and plan the tasks that write them.
+    """Locate the keys of staged rows, and plan the tasks that write the rows.
 
     Args:
         rules: the settings that all tasks share.
-        pieces: the staged rows.
+        pieces: where the staged rows are.
         runner: runs the jobs that locate keys.
         locates_all: whether to locate all keys before any task runs, and not to merge rows that move (`moves.py`).
             `explain_write` sets it.
@@ -59,10 +59,10 @@ def plan_upsert(
 
 
 def plan_inserts(write: WriteContext, pieces: Sequence[Piece], instant: str) -> list[InsertBucket]:
-    """Assign the staged rows of an insert to file groups: fill small file slices of their partitions, then open new file groups.
+    """Assign the staged rows of an insert to file groups: fill small slices of their partitions, then open new file groups.
 
     Args:
-        pieces: the staged rows.
+        pieces: where the staged rows are.
         instant: the instant time of the write.
     """
     partitions = sorted({piece.path for piece in pieces})
@@ -71,7 +71,11 @@ def plan_inserts(write: WriteContext, pieces: Sequence[Piece], instant: str) -> 
 
 
 def count_rows(pieces: Sequence[Piece]) -> dict[str, int]:
-    """Return how many staged rows each partition path has."""
+    """Return how many staged rows each partition path has.
+
+    Args:
+        pieces: where the staged rows are.
+    """
     rows_by_path: dict[str, int] = {}
     for piece in pieces:
         rows_by_path[piece.path] = rows_by_path.get(piece.path, 0) + piece.rows
@@ -80,7 +84,7 @@ def count_rows(pieces: Sequence[Piece]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Planner:
-    """Plans the tasks of one write that locates its keys."""
+    """Locates the keys of one write and plans its tasks."""
 
     write: WriteContext
     rules: UpsertRules

@@ -58,7 +58,7 @@ class TagTask:
 
 @dataclass(frozen=True)
 class TagResult:
-    """The result of one locating task: its hit file, and how many rows, files and keys it handled."""
+    """The result of one locating task: its hit file, and how many rows, files and keys the task handled."""
 
     hit_file: str
     #: The number of hits of each slice of the task.
@@ -83,9 +83,9 @@ def plan_tag_tasks(
     Returns at least one task: the first also lists the newest incoming row of each key, even if there is no base file.
 
     Args:
-        pieces: one set of staged rows.
+        pieces: where one set of incoming rows is.
         slices: the file slices that may hold the keys, by partition path.
-        number: the number of this set of pieces. Part of the names of the hit files.
+        number: the number of this set. Part of the names of the hit files.
         with_logs_alone: whether to include slices without a base file.
     """
     paths = list(slices) if rules.index.is_global else sorted({piece.path for piece in pieces})
@@ -181,7 +181,7 @@ def _decide_fates(
     partitions: RowPartitions,
     read_stored: Callable[[Positions], pa.Table],
 ) -> Fates:
-    """Return the fate of each hit (pair of a stored and an incoming row) of one file slice.
+    """Return what to do with the stored row of each hit (pair of a stored and an incoming row) of one file slice.
 
     MERGE if rows do not move, if the incoming row is of the slice's partition, or if the row is deleted. Otherwise TOUCH if the
     merger keeps the stored row, and MOVE if it does not.
@@ -189,8 +189,8 @@ def _decide_fates(
     Args:
         new: the number of each hit's incoming row.
         partitions: the partition path of each incoming row.
-        read_stored: returns the columns that the merger needs of the stored rows of some hits. Its argument is the positions
-            of these hits.
+        read_stored: returns the columns that the merger needs of the stored rows of some hits. Its argument is the positions of
+            these hits.
     """
     fates = np.full(len(new), Fate.MERGE, np.int8)
     if not task.moves:
@@ -210,7 +210,7 @@ def _decide_fates(
 
 
 def _read_from_base_file(task: TagTask, file_slice: FileSlice, incoming: TaskRows, old: Positions, hits: Positions) -> pa.Table:
-    """Read the stored rows of some hits from the base file. Return the columns that the merger needs.
+    """Read the stored rows of some hits (pairs of a stored and an incoming row). Return the columns that the merger needs.
 
     Args:
         old: the row number in the base file of each hit.
@@ -226,7 +226,7 @@ def _read_from_base_file(task: TagTask, file_slice: FileSlice, incoming: TaskRow
 
 
 def _take_in_order(rows: pa.Table, order: Positions, hits: Positions) -> pa.Table:
-    """Return the stored rows of some hits.
+    """Return the stored rows of some hits (pairs of a stored and an incoming row), in the order of `hits`.
 
     Args:
         rows: the stored rows, in any order.

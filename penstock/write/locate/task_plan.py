@@ -12,7 +12,7 @@ from penstock.write.tasks.task import UpsertTask
 
 @dataclass(frozen=True)
 class TaskPlan:
-    """The tasks of an upsert, and how many rows they are expected to insert and update."""
+    """The tasks of an upsert, the workload profile with the expected numbers of rows, and the counts of the index."""
 
     tasks: tuple[UpsertTask, ...]
     #: The workload profile, which the inflight file holds.
@@ -24,9 +24,9 @@ class TaskPlan:
     why: str = ""
 
     def figures(self) -> str:
-        """Return the name of the index, the reason for it and its counts as JSON.
+        """Return the name of the index, why it was chosen, and its counts, as JSON.
 
-        The commit stores it under the key `INDEX_FIGURES`.
+        The commit stores the JSON under the key `INDEX_FIGURES`.
         """
         reason = {"why": self.why} if self.why else {}
         return json.dumps({"index": self.index, **reason, **self.index_counts})

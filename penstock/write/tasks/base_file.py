@@ -37,7 +37,7 @@ from penstock.write.tasks.task_rows import TaskRows, split_row_numbers
 
 @dataclass
 class _Counts:
-    """How many rows of a base file were updated, deleted and inserted, as its write stat counts them."""
+    """How many rows of one base file were updated, deleted and inserted, for the file's write stat."""
 
     updates: int = 0
     deletes: int = 0
@@ -68,6 +68,7 @@ def merge_base_file(output: TaskOutput, merge: FileMerge, incoming: TaskRows, ne
     """Write the next version of a base file: its stored rows merged with incoming rows, followed by new rows.
 
     Args:
+        merge: the base file, and how its rows are matched with incoming rows.
         new_rows: the numbers of the incoming rows to add. As an int: add at most this many of the incoming rows whose keys are
             not in the file.
     """
@@ -140,9 +141,9 @@ def get_or_make_keys(rows: PartitionRows, output: TaskOutput) -> pa.ChunkedArray
 def _read_with_hits(
     file: pq.ParquetFile, merge: FileMerge, incoming: TaskRows, schema: pa.Schema
 ) -> Iterator[tuple[pa.Table, Hits]]:
-    """Yield each row group of the old base file with its hits (pairs of a stored and an incoming row).
+    """Yield each row group of the old base file with its hits (pairs of a stored and an incoming row with the same key).
 
-    Stored rows in these hits are numbered from the start of the row group.
+    In these hits stored rows are numbered from the start of the row group.
 
     Args:
         file: the old base file.
@@ -169,7 +170,7 @@ def _read_with_hits(
 
 
 def _find_by_key(stored: pa.Table, incoming: TaskRows) -> Hits:
-    """Return the hits of one row group: its stored rows that have the key of an incoming row. All have `Fate.MERGE`."""
+    """Return the hits of one row group: pairs of a stored row and the incoming row with the same key, with `Fate.MERGE`."""
     positions = find_positions(stored[KEY_COLUMN], incoming.keys)
     rows = np.flatnonzero(positions >= 0)
     return make_merge_hits(rows, incoming.rows[positions[rows]])
@@ -178,14 +179,15 @@ def _find_by_key(stored: pa.Table, incoming: TaskRows) -> Hits:
 def _write_row_group(
     writer: BaseFileWriter, merger: Merger, incoming: TaskRows, stored: pa.Table, hits: Hits, counts: _Counts
 ) -> None:
-    """Write one row group of the old base file to the new one, with the changes of its hits.
+    """Write one row group of the old base file to the new file, with the changes by incoming rows.
 
-    Stored rows without a hit stay unchanged. The others are kept, replaced or left out, as the merger or their fate decides.
+    A stored row without an incoming row stays unchanged. Any other is kept, replaced or left out, as the merger or its fate
+    decides.
 
     Args:
         stored: the row group of the old base file.
         hits: the pairs of stored and incoming rows of this row group.
-        counts: the counts of the whole file, to which those of this row group are added.
+        counts: the counts of the whole file. The counts of this row group are added here.
     """
     if len(hits.old) == 0:
         writer.keep(stored)
@@ -221,7 +223,9 @@ def _write_row_group(
 
 
 def _combine_choices(of_merger: Choices, hits: Hits) -> Choices:
-    """Return what to do with the stored row of each hit: the merger's choice for `Fate.MERGE`, DELETE for MOVE, otherwise TOUCH.
+    """Return what to do with the stored row of each hit (pair of a stored and an incoming row).
+
+    The merger's choice for `Fate.MERGE`, DELETE for `Fate.MOVE`, otherwise TOUCH.
 
     Args:
         of_merger: the merger's choices, one per hit with `Fate.MERGE`.

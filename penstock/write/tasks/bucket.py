@@ -26,7 +26,7 @@ from penstock.write.tasks.task_rows import TaskRows, load_task_rows
 
 
 def write_bucket(output: TaskOutput, task: BucketTask) -> list[WriteStat]:
-    """Write all incoming rows of one bucket to its file group, and return the write stats."""
+    """Write all incoming rows of one bucket to the bucket's file group, and return the write stats."""
     _check_number_of_buckets(task)
     rules = task.rules
     file_slice = task.file_slice
@@ -78,7 +78,7 @@ def _merge(output: TaskOutput, task: BucketTask, base_file: BaseFile, incoming: 
     Return the write stats; an empty list if nothing changes.
 
     Args:
-        rows: the numbers of the incoming rows to write. If the write drops rows with stored keys, only the others.
+        rows: the numbers of the incoming rows to write. If the write drops rows whose keys are stored, these are left out.
     """
     rules = task.rules
     if rules.drops_known:

@@ -76,7 +76,10 @@ def _limit_memory(output: TaskOutput, writers: dict[str, RollingWriter]) -> None
 
 
 def insert_bucket(task: InsertTask) -> list[WriteStat]:
-    """Write the rows of one insert bucket to new file groups, or add them to its existing base file or log. Kernel of insert."""
+    """Write the rows of one insert bucket to new file groups, or to the base file or log of an existing one. Kernel of insert.
+
+    An insert bucket is the incoming rows that an insert adds to one file group.
+    """
     output = open_task_output(task.settings)
     bucket = task.bucket
     base_file = bucket.target.base_file if bucket.target else None
@@ -95,9 +98,12 @@ def insert_bucket(task: InsertTask) -> list[WriteStat]:
 
 
 def split_key(partition_path: str, piece: pa.Table) -> PartitionRows:
-    """Split the rows of a staged piece into data columns and record keys.
+    """Split rows read from a staged file into data columns and record keys.
 
     The keys are None if the table generates record keys.
+
+    Args:
+        piece: the staged rows.
     """
     if KEY not in piece.column_names:
         return PartitionRows(partition_path, piece, None)
@@ -107,12 +113,13 @@ def split_key(partition_path: str, piece: pa.Table) -> PartitionRows:
 def insert_pieces(
     writer: RollingWriter | RollingLogWriter, output: TaskOutput, merger: Merger, pieces: Iterable[PartitionRows]
 ) -> list[WriteStat]:
-    """Write the rows of staged pieces with this writer, close it, and return the write stats.
+    """Write staged rows with this writer, close it, and return the write stats.
 
     Rows that are deletes are counted, not written.
 
     Args:
         output: generates the record keys of rows without keys.
+        pieces: the staged rows, one item per piece of a staged file.
     """
     deletes = 0
     for rows in pieces:
@@ -165,7 +172,7 @@ def insert_into_new_groups(
 
 
 def _add_deletes(stats: list[WriteStat], deletes: int) -> list[WriteStat]:
-    """Return the write stats with all deletes counted in the first of them.
+    """Return a copy of the write stats in which the first one counts all deletes.
 
     A delete in an insert has no stored row, and so no file to which it belongs.
     """

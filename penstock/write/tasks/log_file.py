@@ -36,7 +36,7 @@ from penstock.write.tasks.task_rows import TaskRows, split_row_numbers
 
 @dataclass(frozen=True)
 class LogAppend:
-    """The file slice to whose log changes are appended, and the settings with which they are written."""
+    """The file slice to whose log changes are appended, and the settings of the new log files."""
 
     target: FileSlice
     settings: LogSettings
@@ -79,11 +79,12 @@ def append_changes(
 def _append_updates(
     writer: LogWriter, append: LogAppend, incoming: TaskRows, hits: Hits, deletes: _DeleteEntries, *, has_positions: bool
 ) -> list[pa.Array]:
-    """Append the incoming rows whose keys are stored in the slice (hits with `Fate.MERGE`).
+    """Append the incoming rows that are merged with a stored row of the slice (`Fate.MERGE`).
 
     Return the keys that these rows delete.
 
     Args:
+        hits: the pairs of stored and incoming rows of the slice.
         deletes: collects the deletes. The caller writes them after all rows.
         has_positions: whether to write the positions of the changed rows in the base file.
     """
@@ -120,7 +121,7 @@ def _append_new_rows(
 
     Args:
         new_rows: the numbers of these rows.
-        deletes: collects those of them that are deletes. The caller writes them after all rows.
+        deletes: collects the rows that are deletes. The caller writes them after all rows.
     """
     for part in split_row_numbers(new_rows):
         rows = incoming.take(part)
@@ -132,12 +133,12 @@ def _append_new_rows(
 
 
 def _filter(positions: Positions | None, flags: np.ndarray) -> Positions | None:
-    """Return the positions at which the flag is true; None if `positions` is None."""
+    """Return the items of `positions` where the mask `flags` is true; None if `positions` is None."""
     return None if positions is None else positions[flags]
 
 
 def _check_ordering(rows: pa.Table, settings: LogSettings) -> None:
-    """Raise SchemaError if a row of the log has no ordering value, and readers compare rows of the log with stored rows by it."""
+    """Raise SchemaError if a row for the log has no ordering value, and readers will compare the row by that value."""
     if not settings.compared:
         return
     values = find_column(rows, settings.compared)
@@ -146,7 +147,7 @@ def _check_ordering(rows: pa.Table, settings: LogSettings) -> None:
 
 
 def _delete_before(writer: LogWriter, append: LogAppend, rows: pa.Table, positions: Positions | None) -> None:
-    """Write a delete block with the keys of `rows`. The same batch deletes these keys and then inserts `rows`.
+    """Write a delete block with the keys of `rows`, before `rows` are written. The batch deletes these keys, then inserts them.
 
     Args:
         positions: the positions of the stored rows in the base file; None if they are not known.
@@ -199,7 +200,7 @@ class RollingLogWriter:
             self.close()
 
     def _open_next(self) -> LogWriter:
-        """Return a writer for the log of a new file group."""
+        """Open a writer for the log of a new file group, and return it."""
         file_id = f"{self._file_id_prefix}-{self._groups}"
         self._groups += 1
         return LogWriter(self._output, FileSlice(self._partition_path, file_id, self._output.settings.instant), self._settings)
@@ -242,7 +243,7 @@ class _DeleteEntries:
         self.positions: list[Positions] = [NO_ROWS]
 
     def add(self, rows: pa.Table, positions: Positions | None) -> None:
-        """Add an entry for each of these rows, which delete their keys, with the row's ordering value.
+        """Add an entry for each row of `rows`, which delete their keys. The entry has the row's ordering value.
 
         Args:
             positions: the positions of the deleted rows in the base file; None if they are not known.
@@ -254,7 +255,7 @@ class _DeleteEntries:
             self.positions.append(positions)
 
     def add_always(self, keys: pa.ChunkedArray, positions: Positions) -> None:
-        """Add entries without ordering values. Readers apply them whatever the ordering value of the stored row.
+        """Add an entry without ordering value for each key. Readers delete the key whatever the ordering value of the stored row.
 
         Args:
             positions: the positions of the deleted rows in the base file.

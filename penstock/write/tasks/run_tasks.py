@@ -33,7 +33,10 @@ def store_tasks(
     table = write.table
 
     def count_begun() -> int:
-        """Return how many files the tasks have begun, for the progress report."""
+        """Return how many data files the tasks of this write have begun: the number of markers on storage.
+
+        The progress report calls it.
+        """
         # Each task creates the marker of its file before the file.
         return len(read_markers(table.storage, table.base_path, change.time))
 
@@ -61,6 +64,6 @@ def store_incoming(
 
 
 def _note_stats(notes: StageNotes, stats: Sequence[WriteStat]) -> None:
-    """Set the rows and bytes of the stage, which reports show, to the sums of the write stats."""
+    """Set the rows and bytes of the stage, which reports show, to the sums over the write stats."""
     notes.rows = sum(stat.num_writes for stat in stats)
     notes.size_bytes = sum(stat.total_write_bytes for stat in stats)

@@ -68,12 +68,12 @@ class UpsertTask:
 
     @property
     def incoming_rows(self) -> int:
-        """The number of rows in the task's pieces."""
+        """The number of staged rows that the task reads, in all its pieces."""
         return sum(piece.rows for piece in self.pieces)
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of the base file and the pieces.
+        """The bytes that the task reads: of the base file and of the staged rows.
 
         The driver starts the largest tasks first, so that no large task runs alone at the end.
         """
@@ -85,13 +85,13 @@ class UpsertTask:
 class PartitionTask(UpsertTask):
     """Task description: write all incoming rows of a partition that has at most one file group.
 
-    The task locates their keys itself.
+    The task locates the keys of the rows itself.
     """
 
 
 @dataclass(frozen=True)
 class GroupTask(UpsertTask):
-    """Task description: write located changes and new rows of one file group, existing or new.
+    """Task description: write changed rows and new rows of one file group, existing or new. Their keys are already located.
 
     The pieces also hold incoming rows of other file groups. `hits` and `new_rows` select the rows of this file group.
     """
@@ -113,7 +113,7 @@ class GroupTask(UpsertTask):
 
 @dataclass(frozen=True)
 class BucketTask(UpsertTask):
-    """Task description: write all incoming rows of one bucket of the bucket index. Only the task's slice can hold their keys."""
+    """Task description: write all incoming rows of one bucket of the bucket index. Only `file_slice` can hold their keys."""
 
     #: The id of the bucket's file group, existing or new.
     file_id: str = field(kw_only=True)
@@ -133,13 +133,13 @@ class InsertBucket:
 
     @property
     def rows(self) -> int:
-        """The number of rows in the pieces."""
+        """The number of incoming rows of the insert bucket."""
         return sum(piece.rows for piece in self.pieces)
 
 
 @dataclass(frozen=True)
 class InsertTask:
-    """Task description: write the rows of one insert bucket to its file group."""
+    """Task description: write the rows of one insert bucket, which an insert adds to one file group."""
 
     bucket: InsertBucket
     settings: FileSettings
@@ -152,6 +152,9 @@ class InsertTask:
 
 
 def open_task_output(settings: FileSettings) -> TaskOutput:
-    """Return the output to which the running task writes its files. The task's number is part of their names and row numbers."""
+    """Return the output through which the running task creates files.
+
+    File names and sequence numbers contain the number of the task.
+    """
     task = this_task()
     return TaskOutput(settings, task.number, task.write_token)

@@ -25,7 +25,7 @@ from penstock.write.rows.staging import ARRIVAL, Piece, Staging, read_pieces
 
 @dataclass(frozen=True)
 class TaskRowsSettings:
-    """How a task loads its incoming rows: which row of a key is the newest, and when rows are spilled to local disk."""
+    """How a task loads its incoming rows: how to find the newest row of a key, and when to spill rows to local disk."""
 
     staging: Staging
     #: The ordering column: of several rows of a key the one with the greatest value is the newest. None: the last to arrive.
@@ -35,7 +35,7 @@ class TaskRowsSettings:
 
 
 class TaskRows:
-    """The incoming rows of one task, numbered in the order of their pieces.
+    """The incoming rows of one task, numbered in the order in which the task's pieces list them.
 
     Attributes:
         rows: the numbers of the rows that count: the newest row of each key.
@@ -55,7 +55,7 @@ class TaskRows:
 
     @property
     def rows_held(self) -> int:
-        """The number of loaded rows, including older rows of a key, which do not count."""
+        """The number of loaded rows, including rows that are not the newest of their key."""
         return int(self._starts[-1])
 
     @property
@@ -76,9 +76,10 @@ class TaskRows:
 
 
 def load_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], columns: Sequence[str] | None = None) -> TaskRows:
-    """Load the incoming rows of a task from its staged pieces, and pick the newest row of each key.
+    """Load the incoming rows of a task from the staged files, and pick the newest row of each key.
 
     Args:
+        pieces: where the rows are. A piece is consecutive rows of a staged file.
         columns: the data columns to load, besides record keys and ordering values; None: all.
 
     Raises:
@@ -105,9 +106,10 @@ def load_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], columns:
 def choose_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], numbers: Positions) -> TaskRows:
     """Load the incoming rows of a task whose keys were located before. `keys` of the result is empty.
 
-    If the pieces have more bytes than fit in memory, only the needed rows are copied to a spill file.
+    If the staged rows have more bytes than fit in memory, only the needed rows are copied to a spill file.
 
     Args:
+        pieces: where the rows are. A piece is consecutive rows of a staged file.
         numbers: the numbers of the rows that the task needs.
     """
     rows_held = sum(piece.rows for piece in pieces)
@@ -121,7 +123,7 @@ def choose_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], number
 
 
 def _take_from_each(tables: Iterable[pa.Table], numbers: Positions) -> Iterator[pa.Table]:
-    """Yield from each table its rows with these numbers. Tables without any of them are skipped.
+    """Yield from each table its rows with these numbers. Tables without any of these rows are skipped.
 
     The first table is yielded even if it is empty, because its schema is needed.
 
@@ -137,7 +139,7 @@ def _take_from_each(tables: Iterable[pa.Table], numbers: Positions) -> Iterator[
 
 
 def _select_columns(tables: Iterable[pa.Table], settings: TaskRowsSettings, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield the tables with only the named columns, the ordering column, `ARRIVAL` and `KEY`.
+    """Yield each table with only the named columns, the ordering column, `ARRIVAL` and `KEY`.
 
     Columns that a table lacks are left out.
     """
@@ -195,7 +197,7 @@ def missing_ordering(column: str, columns: Sequence[str]) -> str:
 
 
 def _hold(tables: Iterator[pa.Table], settings: TaskRowsSettings) -> list[pa.Table]:
-    """Return the tables unchanged if they have at most `settings.memory_bytes`; otherwise copies in a mapped spill file."""
+    """Return the tables unchanged if they have at most `settings.memory_bytes`; otherwise copies mapped from a spill file."""
     held: list[pa.Table] = []
     size_bytes = 0
     for table in tables:
@@ -207,12 +209,12 @@ def _hold(tables: Iterator[pa.Table], settings: TaskRowsSettings) -> list[pa.Tab
 
 
 def _pop_all(tables: list[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the tables and remove each from the list, so that its memory is free as soon as it is spilled."""
+    """Yield the tables and remove each from the list, so that its memory is free once it is written to the spill file."""
     while tables:
         yield tables.pop(0)
 
 
 def split_row_numbers(numbers: Positions) -> Iterator[Positions]:
-    """Yield the row numbers in parts of at most one row group, so that a task has only the rows of one part in memory."""
+    """Cut the row numbers into arrays of at most one row group, so that a task holds only the rows of one array in memory."""
     for start in range(0, len(numbers), ROW_GROUP_ROWS):
         yield numbers[start : start + ROW_GROUP_ROWS]
