@@ -70,9 +70,15 @@ CONTRACT_ON_SPARK = ("tests/contract/test_hooks.py", "tests/contract/test_indexe
 SUITES = (
     Suite("interop", ("tests/interop",)),
     Suite("services", ("tests/crash", "tests/bench", "tests/services"), fetches="tests.kit.hbase"),
-    Suite("spark35", ("tests/unit", "tests/contract", "tests/table"), environment=SPARK35, examples=0.2, parameters=3),
+    Suite(
+        "spark35",
+        ("tests/unit", "tests/contract", "tests/table", "tests/corpus"),
+        environment=SPARK35,
+        examples=0.2,
+        parameters=3,
+    ),
     Suite("table", ("tests/table",)),
-    Suite("contract", (*CONTRACT_ON_SPARK, "tests/docs")),
+    Suite("contract", (*CONTRACT_ON_SPARK, "tests/docs", "tests/corpus")),
     Suite("unit", ("tests/unit", "tests/contract/test_storage.py")),
     Suite("standalone", ON_EVERY_SESSION, session="standalone"),
     Suite("local-cluster", ON_EVERY_SESSION, session="local-cluster"),

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from penstock.spark.compat import frame_classes, session_classes
 from penstock.spark.datasource import HudiReader, HudiWriter, wrap_spark_object
+from penstock.spark.hudi_settings import settle_hudi_settings
 
 _ENABLED: weakref.WeakSet[Any] = weakref.WeakSet()
 _ORIGINAL = "_penstock_original"
@@ -39,6 +40,7 @@ def enable(spark: SparkSession) -> SparkSession:
         >>> import penstock
         >>> spark = penstock.enable(spark)  # doctest: +SKIP
     """
+    settle_hudi_settings(spark)
     for kind in session_classes():
         _patch(kind, "read", _read)
     for kind in frame_classes():

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 WITHOUT_GRPC = "import sys; sys.modules['grpc'] = None\n"
 
 
-def run_program(text: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_program(text: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run Python code with `python -c`: its main module has no file."""
     environment = {**os.environ, **variables}
-    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=environment, timeout=300, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", text, *arguments], capture_output=True, text=True, env=environment, timeout=300, check=False
+    )
 
 
 def test_a_program_without_a_file_and_without_grpc_runs_to_its_end() -> None:
@@ -28,3 +31,46 @@ def test_a_program_without_a_file_and_without_grpc_runs_to_its_end() -> None:
         + "print('the end')\n"
     )
     assert done.stdout.splitlines()[-1:] == ["the end"], done.stderr
+
+
+ROW_OF_HUDI = """
+df = spark.createDataFrame([(1, 1)], "id int, ts int")
+options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id", "hoodie.datasource.write.precombine.field": "ts"}
+df.write.format("hudi").options(**options).mode("append").save(sys.argv[1])
+print("rows:", spark.read.format("hudi").load(sys.argv[1]).where("id = 1").count())
+"""
+
+
+def test_the_settings_of_hudis_quickstart_do_no_harm_without_the_jar(tmp_path: Path) -> None:
+    """Spark cannot load the catalog, and would fail in every query."""
+    done = run_program(
+        "import sys, warnings\n"
+        "from pyspark.sql import SparkSession\n"
+        "import penstock\n"
+        "builder = SparkSession.builder.master('local[1]')\n"
+        "builder.config('spark.serializer', 'org.apache.spark.serializer.KryoSerializer')\n"
+        "builder.config('spark.sql.extensions', 'org.apache.spark.sql.hudi.HoodieSparkSessionExtension')\n"
+        "builder.config('spark.sql.catalog.spark_catalog', 'org.apache.spark.sql.hudi.catalog.HoodieCatalog')\n"
+        "spark = penstock.enable(builder.getOrCreate())\n" + ROW_OF_HUDI,
+        str(tmp_path / "table"),
+        PYSPARK_PYTHON=sys.executable,
+    )
+    assert done.stdout.splitlines()[-1:] == ["rows: 1"], done.stderr
+    assert "Penstock has unset it for this session" in done.stderr
+
+
+def test_a_registrator_of_hudis_jar_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    """No job runs with it, and a running session cannot change it."""
+    done = run_program(
+        "import sys\n"
+        "from pyspark.sql import SparkSession\n"
+        "import penstock\n"
+        "builder = SparkSession.builder.master('local[1]')\n"
+        "builder.config('spark.serializer', 'org.apache.spark.serializer.KryoSerializer')\n"
+        "builder.config('spark.kryo.registrator', 'org.apache.spark.HoodieSparkKryoRegistrar')\n"
+        "try:\n    penstock.enable(builder.getOrCreate())\n"
+        "except penstock.Unsupported as e:\n    print('refused:', e)\n",
+        PYSPARK_PYTHON=sys.executable,
+    )
+    assert "refused: spark.kryo.registrator=org.apache.spark.HoodieSparkKryoRegistrar" in done.stdout, done.stderr
+    assert "Remove the setting" in done.stdout

@@ -1,0 +1,53 @@
+"""Settings of a session that name classes of Hudi's jar, as scripts written for Hudi set them.
+
+Without the jar, `spark.sql.extensions` is a warning of Spark. But a missing catalog stops every query, and a missing registrator
+of Kryo every job. `enable` unsets the first and refuses the second.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.errors import Unsupported
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CATALOG = "spark.sql.catalog.spark_catalog"
+_REGISTRATOR = "spark.kryo.registrator"
+_HUDI_CATALOG = "org.apache.spark.sql.hudi."
+_HUDI_REGISTRATOR = "Hoodie"
+
+
+def settle_hudi_settings(spark: SparkSession) -> None:
+    """Unset Hudi's catalog if its class is missing, with a warning.
+
+    Raises:
+        Unsupported: Hudi's registrator of Kryo is set and its class is missing. A running session cannot change this setting.
+    """
+    catalog = spark.conf.get(_CATALOG, None) or ""
+    if catalog.startswith(_HUDI_CATALOG) and _fails(spark.catalog.currentDatabase, catalog):
+        spark.conf.unset(_CATALOG)
+        warnings.warn(
+            f"{_CATALOG}={catalog} names a class of Hudi's jar, which is not there. Penstock has unset it for this session: "
+            "reads and writes need no catalog",
+            UserWarning,
+            stacklevel=3,
+        )
+    registrator = spark.conf.get(_REGISTRATOR, None) or ""
+    if _HUDI_REGISTRATOR in registrator and _fails(lambda: spark.range(1).collect(), "Kryo"):
+        raise Unsupported(
+            f"{_REGISTRATOR}={registrator} names a class of Hudi's jar, which is not there, and no Spark job can run with it. "
+            "Remove the setting from the session's builder or from spark-submit; Penstock does not need it"
+        )
+
+
+def _fails(action: Callable[[], object], text: str) -> bool:
+    """Whether an action of Spark fails with an error that contains a text."""
+    try:
+        action()
+    except Exception as e:  # the class of the error depends on the Spark release and on the kind of session
+        return text in str(e)
+    return False

@@ -1,0 +1,22 @@
+"""A job that registers its table in the metastore: not supported yet, and refused before anything is written."""
+
+# Ends in: Unsupported: hoodie.datasource.hive_sync.enable
+import sys
+
+from pyspark.sql import SparkSession
+
+import penstock
+
+spark = penstock.enable(SparkSession.builder.getOrCreate())
+df = spark.createDataFrame([(1, 1)], "id int, ts int")
+hudi = {
+    "hoodie.table.name": "orders",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.datasource.hive_sync.enable": "true",
+    "hoodie.datasource.hive_sync.mode": "hms",
+    "hoodie.datasource.hive_sync.database": "default",
+    "hoodie.datasource.hive_sync.table": "orders",
+    "hoodie.datasource.hive_sync.partition_extractor_class": "org.apache.hudi.hive.NonPartitionedExtractor",
+}
+df.write.format("hudi").options(**hudi).mode("overwrite").save(sys.argv[1])
