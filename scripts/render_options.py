@@ -1,4 +1,4 @@
-"""Write docs/options.md from the option catalogue. A unit test fails when the page is out of date."""
+"""Write docs/options.md and the README's list "Not yet" from the option catalogue. A unit test fails when one is out of date."""
 
 from __future__ import annotations
 
@@ -8,7 +8,21 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from penstock.options import render_markdown  # noqa: E402
+from penstock.options import render_markdown, render_missing  # noqa: E402
+
+PAGE = ROOT / "docs" / "options.md"
+README = ROOT / "README.md"
+BEGIN = "<!-- not yet, by scripts/render_options.py: begin -->\n"
+END = "\n<!-- not yet, by scripts/render_options.py: end -->"
+
+
+def fill_readme(text: str) -> str:
+    """Return the README with the list of missing features rendered again between its two marks."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return before + BEGIN + render_missing() + END + after
+
 
 if __name__ == "__main__":
-    (ROOT / "docs" / "options.md").write_text(render_markdown(), encoding="utf-8")
+    PAGE.write_text(render_markdown(), encoding="utf-8")
+    README.write_text(fill_readme(README.read_text(encoding="utf-8")), encoding="utf-8")

@@ -9,6 +9,7 @@ from penstock.options.callback import *  # noqa: F403
 from penstock.options.catalogue import AREAS as AREAS
 from penstock.options.catalogue import CATALOGUE as CATALOGUE
 from penstock.options.catalogue import Area as Area
+from penstock.options.catalogue import forget_shown_warnings as forget_shown_warnings
 from penstock.options.catalogue import lookup as lookup
 from penstock.options.catalogue import read_options as read_options
 from penstock.options.checks import check_combinations as check_combinations
@@ -24,10 +25,12 @@ from penstock.options.memory import *  # noqa: F403
 from penstock.options.metadata_table import *  # noqa: F403
 from penstock.options.operation import Operation as Operation
 from penstock.options.option import Family as Family
+from penstock.options.option import IgnoredOptionWarning as IgnoredOptionWarning
 from penstock.options.option import Option as Option
 from penstock.options.option import Options as Options
 from penstock.options.option import UnknownOptionWarning as UnknownOptionWarning
 from penstock.options.page import render_markdown as render_markdown
+from penstock.options.page import render_missing as render_missing
 from penstock.options.page import status as status
 from penstock.options.penstock import *  # noqa: F403
 from penstock.options.read import *  # noqa: F403

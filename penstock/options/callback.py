@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.options.features import JAVA_CLASSES
 from penstock.options.option import Family, Option, boolean, count, positive, text, word, words
 
 _CALLBACK: Final = "hoodie.write.commit.callback."
@@ -17,7 +18,8 @@ CALLBACK_ON: Final = Option(
     False,
     "Send a message after each write commit.",
     supported=("false",),
-    instead="send the message yourself when the write returns",
+    lacks=_WAITS,
+    instead="leave it out and send the message when the write returns",
 )
 CALLBACK_CLASS: Final = Option(
     f"{_CALLBACK}class",
@@ -98,5 +100,6 @@ INIT_CALLBACK_CLASSES: Final[Option[tuple[str, ...]]] = Option(
     (),
     "Classes that are called when a writer starts.",
     supported=("",),
-    instead="call your code before the write",
+    lacks=JAVA_CLASSES,
+    instead="leave it out and call your code before the write",
 )

@@ -39,7 +39,7 @@ from penstock.options import (
     ttl,
     write,
 )
-from penstock.options.option import Family, Option, Options, UnknownOptionWarning
+from penstock.options.option import Family, IgnoredOptionWarning, Option, Options, UnknownOptionWarning
 from penstock.user_warning import warn_user
 
 #: Options of other table formats, in lower case, each with the option of the same purpose.
@@ -164,6 +164,7 @@ def read_options(raw: Mapping[str, object]) -> Options:
         names[key] = name
     options = Options(texts)
     _warn_unknown(options)
+    _warn_ignored(options)
     return options
 
 
@@ -236,6 +237,31 @@ def _warn_unknown(options: Options) -> None:
         nearest = _find_nearest(name.lower())
         hint = f"; did you mean '{nearest}'?" if nearest else ""
         warn_user(f"unknown option '{name}' has no effect{hint}", UnknownOptionWarning)
+
+
+#: Keys of options whose `IgnoredOptionWarning` was shown in this session.
+_SHOWN: Final[set[str]] = set()
+
+
+def forget_shown_warnings() -> None:
+    """Show the warnings about ignored options again. Called when a session begins."""
+    _SHOWN.clear()
+
+
+def _warn_ignored(options: Options) -> None:
+    """Warn about options that have an effect in Hudi and none in Penstock, once per session and option.
+
+    Options with the same reason are named by one warning.
+    """
+    keys_by_reason: dict[str, list[str]] = {}
+    for key, text in options.raw.items():
+        option = CATALOGUE.get(key)
+        if option is not None and option.ignores(text) and key not in _SHOWN:
+            keys_by_reason.setdefault(option.ignored, []).append(key)
+            _SHOWN.add(key)
+    for reason, ignored in keys_by_reason.items():
+        verb = "has" if len(ignored) == 1 else "have"
+        warn_user(f"{', '.join(ignored)} {verb} no effect: {reason}", IgnoredOptionWarning)
 
 
 def _find_nearest(lower: str) -> str | None:

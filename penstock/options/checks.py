@@ -16,6 +16,7 @@ from penstock.options.compaction import COMPACT_INLINE, COMPACT_SCHEDULE_INLINE
 from penstock.options.concurrency import CONCURRENCY_MODE, EARLY_CONFLICT_DETECTION
 from penstock.options.index import BUCKET_COUNT, BUCKET_ENGINE, BUCKET_HASH_FIELDS, INDEX_TYPE, MOST_BUCKETS
 from penstock.options.keys import KEY_GENERATOR_CLASS, KEY_GENERATOR_TYPE, RECORD_KEY_FIELD
+from penstock.options.layout import STORAGE_LAYOUT_PARTITIONER, STORAGE_LAYOUT_TYPE
 from penstock.options.operation import Operation
 from penstock.options.option import Option, Options, to_raw, words
 from penstock.options.table import POPULATE_META_FIELDS, STORED_PRECOMBINE_FIELD, STORED_RECORD_KEY_FIELDS, STORED_TABLE_TYPE
@@ -24,6 +25,8 @@ from penstock.options.write import (
     BULK_INSERT_SORT_MODE,
     COMBINE_BEFORE_INSERT,
     INSERT_DROP_DUPLICATES,
+    INSERT_DUP_POLICY,
+    MERGE_ALLOW_DUPLICATE_ON_INSERTS,
     OPERATION,
     PAYLOAD_DELETE_FIELD,
     PAYLOAD_DELETE_MARKER,
@@ -167,6 +170,32 @@ def _consistent_hashing(options: Options) -> str | None:
     return f"{BUCKET_ENGINE.key}=CONSISTENT_HASHING needs a merge-on-read table: use SIMPLE"
 
 
+def _bucket_layout(options: Options) -> str | None:
+    """Check that the layout of the bucket index is only set with that index. Returns the problem; None if there is none."""
+    if options[INDEX_TYPE] == "BUCKET":
+        return None
+    if options[STORAGE_LAYOUT_TYPE] == "BUCKET":
+        given = f"{STORAGE_LAYOUT_TYPE.key}=BUCKET"
+    elif options[STORAGE_LAYOUT_PARTITIONER]:
+        given = f"{STORAGE_LAYOUT_PARTITIONER.key}={options[STORAGE_LAYOUT_PARTITIONER]}"
+    else:
+        return None
+    return f"{given} is for the bucket index: set {INDEX_TYPE.key}=BUCKET, or leave it out"
+
+
+def _duplicate_policy(options: Options) -> str | None:
+    """Check that the policy for duplicates and the merging of inserts agree. Returns the problem; None if there is none.
+
+    In Hudi an insert with another policy than `fail` appends rows to small files, whatever the second option says.
+    """
+    policy = options[INSERT_DUP_POLICY]
+    if options[OPERATION] is not Operation.INSERT or not options.is_set(INSERT_DUP_POLICY) or policy == "fail":
+        return None
+    if options[MERGE_ALLOW_DUPLICATE_ON_INSERTS]:
+        return None
+    return f"{INSERT_DUP_POLICY.key}={policy} contradicts {MERGE_ALLOW_DUPLICATE_ON_INSERTS.key}=false: leave one out"
+
+
 def _delete_marker(options: Options) -> str | None:
     """Check that the payload's delete field has a delete marker. Returns the problem; None if there is none."""
     if options[PAYLOAD_DELETE_FIELD] is None or options[PAYLOAD_DELETE_MARKER] is not None:
@@ -210,6 +239,8 @@ _CHECKS: Final[tuple[Callable[[Options], str | None], ...]] = (
     _bucket_hash_fields,
     _buckets,
     _consistent_hashing,
+    _bucket_layout,
+    _duplicate_policy,
     _delete_marker,
     _two_names_for_one_thing,
 )

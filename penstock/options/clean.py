@@ -82,7 +82,7 @@ CLEANER_DELETE_BOOTSTRAP: Final = Option(
     False,
     "Delete the original files of a bootstrapped table, too. Penstock does not delete files outside of the table.",
     supported=("false",),
-    instead="delete them yourself",
+    ignored="it applies to bootstrapped tables only, and Penstock deletes no files outside of a table",
 )
 
 #: Each retention option, with the cleaning policy that uses it.

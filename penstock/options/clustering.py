@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.options.features import JAVA_CLASSES
 from penstock.options.option import GIB, MIB, Option, boolean, count, positive, text, whole, word, words
 
 _CLIENT: Final = "org.apache.hudi.client.clustering"
@@ -56,7 +57,8 @@ CLUSTERING_PLAN_STRATEGY: Final = Option(
             "SparkConsistentBucketClusteringPlanStrategy",
         )
     ),
-    instead="choose partitions with hoodie.clustering.plan.partition.filter.mode",
+    lacks=JAVA_CLASSES,
+    instead="leave it out and choose partitions with hoodie.clustering.plan.partition.filter.mode",
 )
 CLUSTERING_EXECUTION_STRATEGY: Final = Option(
     "hoodie.clustering.execution.strategy.class",
@@ -71,7 +73,8 @@ CLUSTERING_EXECUTION_STRATEGY: Final = Option(
             "SparkConsistentBucketClusteringExecutionStrategy",
         )
     ),
-    instead="leave it out, and name columns with hoodie.clustering.plan.strategy.sort.columns",
+    lacks=JAVA_CLASSES,
+    instead="leave it out and name columns with hoodie.clustering.plan.strategy.sort.columns",
 )
 CLUSTERING_UPDATES_STRATEGY: Final = Option(
     "hoodie.clustering.updates.strategy",
@@ -80,7 +83,8 @@ CLUSTERING_UPDATES_STRATEGY: Final = Option(
     "What happens to updates of file groups with a pending clustering. SparkRejectUpdateStrategy: the write fails. "
     "SparkAllowUpdateStrategy: the write succeeds, and the clustering plan becomes void.",
     supported=tuple(f"{_CLIENT}.update.strategy.{name}" for name in ("SparkRejectUpdateStrategy", "SparkAllowUpdateStrategy")),
-    instead="leave it out, so that updates of file groups with a pending clustering are refused",
+    lacks=JAVA_CLASSES,
+    instead="leave it out, so that a write to file groups with a pending clustering fails",
 )
 CLUSTERING_ROLLBACK_ON_CONFLICT: Final = Option(
     "hoodie.clustering.rollback.pending.replacecommit.on.conflict",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.options.features import JAVA_CLASSES
 from penstock.options.option import Family, Option, boolean, text, word
 
 TIMELINE_SERVER: Final = Family("hoodie.embed.timeline.server.", "Tuning of Hudi's timeline server, which Penstock does not use.")
@@ -19,13 +20,13 @@ WRITE_EXECUTOR: Final = Family("hoodie.write.executor.", "Queue between the read
 WRITE_BUFFER: Final = Family(
     "hoodie.write.buffer.", "Size of the queue between the reading and the writing thread of a JVM task."
 )
-METRICS: Final = Family("hoodie.metrics.", "Metrics reporters. `hoodie.metrics.on` is refused.")
+METRICS: Final = Family("hoodie.metrics.", "Metrics reporters. `hoodie.metrics.on` has no effect.")
 METRICS_COMPACTION: Final = Family("hoodie.metricscompaction.", "Metrics of compaction.")
 METASERVER: Final = Family("hoodie.metaserver.", "Server that stores the timeline. `hoodie.metaserver.enabled` is refused.")
 SERVICE_MANAGER: Final = Family(
     "hoodie.table.service.manager.", "Server that runs table services. `hoodie.table.service.manager.enabled` is refused."
 )
-ERROR_TABLE: Final = Family("hoodie.errortable.", "Table of failed rows. `hoodie.errortable.enable` is refused.")
+ERROR_TABLE: Final = Family("hoodie.errortable.", "Table of failed rows. `hoodie.errortable.enable` has no effect.")
 BOOTSTRAP: Final = Family("hoodie.bootstrap.", "Tables over existing files. `hoodie.bootstrap.base.path` is refused.")
 
 EMBEDDED_TIMELINE_SERVER: Final = Option(
@@ -76,8 +77,9 @@ AVRO_WRITE_SUPPORT: Final = Option(
     "org.apache.hudi.avro.HoodieAvroWriteSupport",
     "Class that writes Avro records to Parquet.",
     supported=("org.apache.hudi.avro.HoodieAvroWriteSupport",),
-    instead="leave it out; no Java class is ever loaded",
     case_sensitive=True,
+    lacks=JAVA_CLASSES,
+    instead="leave it out",
 )
 ROW_WRITE_SUPPORT: Final = Option(
     "hoodie.parquet.spark.row.write.support.class",
@@ -85,8 +87,9 @@ ROW_WRITE_SUPPORT: Final = Option(
     "org.apache.hudi.io.storage.row.HoodieRowParquetWriteSupport",
     "Class that writes Spark rows to Parquet.",
     supported=("org.apache.hudi.io.storage.row.HoodieRowParquetWriteSupport",),
-    instead="leave it out; no Java class is ever loaded",
     case_sensitive=True,
+    lacks=JAVA_CLASSES,
+    instead="leave it out",
 )
 STORAGE_CLASS: Final = Option(
     "hoodie.storage.class",
@@ -94,8 +97,9 @@ STORAGE_CLASS: Final = Option(
     "org.apache.hudi.storage.hadoop.HoodieHadoopStorage",
     "Class that accesses the storage.",
     supported=("org.apache.hudi.storage.hadoop.HoodieHadoopStorage",),
-    instead="leave it out; the path's scheme chooses the storage",
     case_sensitive=True,
+    lacks=JAVA_CLASSES,
+    instead="leave it out, the path's scheme chooses the storage",
 )
 IO_FACTORY_CLASS: Final = Option(
     "hoodie.io.factory.class",
@@ -103,8 +107,9 @@ IO_FACTORY_CLASS: Final = Option(
     "org.apache.hudi.io.hadoop.HoodieHadoopIOFactory",
     "Class that opens readers and writers.",
     supported=("org.apache.hudi.io.hadoop.HoodieHadoopIOFactory",),
-    instead="leave it out",
     case_sensitive=True,
+    lacks=JAVA_CLASSES,
+    instead="leave it out",
 )
 WRITE_STATUS_CLASS: Final = Option(
     "hoodie.writestatus.class",
@@ -112,8 +117,9 @@ WRITE_STATUS_CLASS: Final = Option(
     "org.apache.hudi.client.WriteStatus",
     "Class that collects write results.",
     supported=("org.apache.hudi.client.WriteStatus",),
-    instead="leave it out",
     case_sensitive=True,
+    lacks=JAVA_CLASSES,
+    instead="leave it out",
 )
 METRICS_ON: Final = Option(
     "hoodie.metrics.on",
@@ -121,7 +127,7 @@ METRICS_ON: Final = Option(
     False,
     "Report metrics.",
     supported=("false",),
-    instead="read the commit's write stats",
+    ignored="Penstock reports no metrics; Table.history() has the counts and times of every commit",
 )
 METASERVER_ENABLED: Final = Option(
     "hoodie.metaserver.enabled",
@@ -129,7 +135,8 @@ METASERVER_ENABLED: Final = Option(
     False,
     "Store the timeline in a server.",
     supported=("false",),
-    instead="leave it out; the timeline is kept in the table",
+    lacks="Hudi's metaserver",
+    instead="leave it out, the timeline is kept in the table",
 )
 SERVICE_MANAGER_ENABLED: Final = Option(
     "hoodie.table.service.manager.enabled",
@@ -137,7 +144,8 @@ SERVICE_MANAGER_ENABLED: Final = Option(
     False,
     "Let a server run table services.",
     supported=("false",),
-    instead="leave it out",
+    lacks="Hudi's table service manager",
+    instead="leave it out and run table services after a write, or by penstock services run",
 )
 ERROR_TABLE_ENABLE: Final = Option(
     "hoodie.errortable.enable",
@@ -145,5 +153,5 @@ ERROR_TABLE_ENABLE: Final = Option(
     False,
     "Write rows that fail to another table.",
     supported=("false",),
-    instead="filter out rows that cannot be written before the write",
+    ignored="it applies to HoodieStreamer only, as in Hudi; a row that cannot be written fails the write",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.options.features import JAVA_CLASSES
 from penstock.options.option import Option, amount, boolean, count, fraction, positive, text, word, words
 
 _RECORD: Final = "the record index"
@@ -33,7 +34,8 @@ INDEX_TYPE: Final = Option(
     "the incoming row.",
     allowed=(*INDEXES, *(name for name in _HUDI_ONLY if name not in INDEXES)),
     supported=tuple(INDEXES),
-    instead="use SIMPLE or BLOOM; instead of RECORD_INDEX use GLOBAL_BLOOM, or BUCKET where a key stays in its partition",
+    lacks="the record index",
+    instead="use GLOBAL_SIMPLE or GLOBAL_BLOOM, or BUCKET where a key stays in its partition",
 )
 INDEX_CLASS: Final = Option(
     "hoodie.index.class",
@@ -41,7 +43,8 @@ INDEX_CLASS: Final = Option(
     "",
     "Index class of your own. It has precedence over the type.",
     supported=("",),
-    instead="set hoodie.index.type",
+    lacks=JAVA_CLASSES,
+    instead="leave it out and set hoodie.index.type",
 )
 BLOOM_UPDATE_PARTITION_PATH: Final = Option(
     "hoodie.bloom.index.update.partition.path",
@@ -283,7 +286,7 @@ HBASE_QPS_ALLOCATOR: Final = Option(
     "org.apache.hudi.index.hbase.DefaultHBaseQPSResourceAllocator",
     "Class that allocates a share of the request rate. The default allocates hoodie.index.hbase.qps.fraction, as Penstock does.",
     supported=("org.apache.hudi.index.hbase.DefaultHBaseQPSResourceAllocator",),
-    instead="set hoodie.index.hbase.qps.fraction",
+    ignored="the share of the request rate is hoodie.index.hbase.qps.fraction, as with Hudi's default class",
 )
 HBASE_QPS_FRACTION: Final = Option(
     "hoodie.index.hbase.qps.fraction",
@@ -366,7 +369,8 @@ HBASE_AUTHENTICATION: Final = Option(
     "How the writer authenticates to HBase. The Thrift gateway can log in with Kerberos on its behalf.",
     allowed=("simple", "kerberos"),
     supported=("simple",),
-    instead="let the Thrift gateway log in to HBase",
+    lacks="Kerberos between a writer and HBase",
+    instead="leave it out and let HBase's Thrift gateway log in",
 )
 HBASE_KERBEROS_KEYTAB: Final[Option[str | None]] = Option(
     "hoodie.index.hbase.kerberos.user.keytab",

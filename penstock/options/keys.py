@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.options.features import JAVA_CLASSES
 from penstock.options.key_generators import GENERATOR_CLASSES, GENERATOR_TYPES
 from penstock.options.option import Option, boolean, comma_list, filled, text, word
 
@@ -38,8 +39,9 @@ KEY_GENERATOR_CLASS: Final[Option[str | None]] = Option(
     "Key generator. If not set, `hoodie.datasource.write.keygenerator.type` decides; if neither is set, the number of key and "
     "partition columns.",
     supported=GENERATOR_CLASSES,
-    instead="choose one of these; for anything else compute a key column in the DataFrame",
     case_sensitive=True,
+    lacks=JAVA_CLASSES,
+    instead="choose a key generator of Hudi, or compute a key column in the DataFrame",
 )
 KEY_GENERATOR_TYPE: Final[Option[str | None]] = Option(
     "hoodie.datasource.write.keygenerator.type",
@@ -132,6 +134,7 @@ TIMESTAMP_PARSER_CLASS: Final = Option(
     "Class that reads the input and output patterns.",
     aliases=("hoodie.deltastreamer.keygen.datetime.parser.class",),
     supported=("org.apache.hudi.keygen.parser.HoodieDateTimeParser",),
-    instead="leave it out",
     case_sensitive=True,
+    lacks=JAVA_CLASSES,
+    instead="leave it out",
 )

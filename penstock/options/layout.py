@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.options.features import JAVA_CLASSES
 from penstock.options.option import GIB, MIB, Family, Option, amount, boolean, positive, probability, whole, word
 
 ORC_FILES: Final = Family("hoodie.orc.", "Layout of ORC base files. Penstock writes Parquet only.")
@@ -52,7 +53,7 @@ COMPRESSION_CODEC: Final = Option(
     "Compression of base files. `snappy` and `lz4_raw` write faster; `zstd` is smaller at about the same speed.",
     allowed=("uncompressed", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4_raw"),
     supported=("uncompressed", "snappy", "gzip", "zstd", "lz4_raw"),
-    instead="choose one that all Parquet readers share",
+    lacks="the Parquet codecs lzo, brotli and lz4",
 )
 COMPRESSION_RATIO: Final = Option(
     "hoodie.parquet.compression.ratio",
@@ -89,7 +90,8 @@ OUTPUT_TIMESTAMP_TYPE: Final = Option(
     "Parquet type of timestamps.",
     allowed=("TIMESTAMP_MICROS", "TIMESTAMP_MILLIS", "INT96"),
     supported=("TIMESTAMP_MICROS",),
-    instead="leave it out; other readers need microseconds",
+    lacks="timestamps as milliseconds or INT96 in Parquet files",
+    instead="leave it out to store microseconds, which all readers of Hudi tables expect",
 )
 WRITE_LEGACY_FORMAT: Final = Option(
     "hoodie.parquet.writelegacyformat.enabled",
@@ -140,18 +142,18 @@ STORAGE_LAYOUT_TYPE: Final = Option(
     "hoodie.storage.layout.type",
     word,
     "DEFAULT",
-    "How rows are placed in files. BUCKET belongs to the bucket index, which sets it.",
+    "How rows are placed in files. BUCKET needs the bucket index, which implies it.",
     allowed=("DEFAULT", "BUCKET"),
-    supported=("DEFAULT",),
-    instead="leave it out",
 )
 STORAGE_LAYOUT_PARTITIONER: Final[Option[str | None]] = Option(
     "hoodie.storage.layout.partitioner.class",
     word,
     None,
-    "Class that places rows in files.",
-    supported=(),
+    "Class that places rows in files. The supported class needs the bucket index, which implies it.",
+    supported=("org.apache.hudi.table.action.commit.SparkBucketIndexPartitioner",),
+    lacks=JAVA_CLASSES,
     instead="leave it out",
+    case_sensitive=True,
 )
 FILE_ID_PREFIX_PROVIDER: Final = Option(
     "hoodie.fileid.prefix.provider.class",
@@ -159,8 +161,9 @@ FILE_ID_PREFIX_PROVIDER: Final = Option(
     "org.apache.hudi.table.RandomFileIdPrefixProvider",
     "Class that makes the ids of file groups.",
     supported=("org.apache.hudi.table.RandomFileIdPrefixProvider",),
-    instead="leave it out",
     case_sensitive=True,
+    lacks=JAVA_CLASSES,
+    instead="leave it out",
 )
 LOG_FILE_MAX_SIZE: Final = Option(
     "hoodie.logfile.max.size",
@@ -181,7 +184,7 @@ LOG_BLOCK_FORMAT: Final[Option[str | None]] = Option(
     "Format of data blocks in log files. If not set, Avro.",
     allowed=("avro", "parquet", "hfile"),
     supported=("avro", "parquet"),
-    instead="leave it out; HFile blocks are the metadata table's",
+    lacks="log files with HFile blocks",
 )
 LOG_TO_PARQUET_RATIO: Final = Option(
     "hoodie.logfile.to.parquet.compression.ratio",

@@ -7,8 +7,8 @@ from typing import Final
 from penstock.options.option import GIB, MIB, Option, amount, boolean, count, positive, text, word, words
 
 _META: Final = "hoodie.metadata."
-_MAINTAINED: Final = "a metadata table that Penstock maintains"
-_NOT_WRITTEN: Final = "leave it out; Penstock does not write this part of the metadata table yet"
+_MAINTAINED: Final = "the metadata table"
+_NOT_WRITTEN: Final = "no metadata table is written yet, and queries skip files by the statistics in the files"
 
 METADATA_ENABLE: Final = Option(
     f"{_META}enable",
@@ -24,7 +24,7 @@ METADATA_COLUMN_STATS: Final = Option(
     False,
     "Store column statistics of all files.",
     supported=("false",),
-    instead=_NOT_WRITTEN,
+    ignored=_NOT_WRITTEN,
 )
 METADATA_COLUMN_STATS_COLUMNS: Final[Option[tuple[str, ...]]] = Option(
     f"{_META}index.column.stats.column.list",
@@ -68,7 +68,7 @@ METADATA_BLOOM_FILTERS: Final = Option(
     False,
     "Store the bloom filters of all files.",
     supported=("false",),
-    instead=_NOT_WRITTEN,
+    ignored=_NOT_WRITTEN,
 )
 METADATA_BLOOM_FILTER_COLUMNS: Final[Option[tuple[str, ...]]] = Option(
     f"{_META}index.bloom.filter.column.list",
@@ -97,7 +97,7 @@ METADATA_RECORD_INDEX: Final = Option(
     False,
     "Store the location of every record key.",
     supported=("false",),
-    instead="leave it out, and set hoodie.index.type=GLOBAL_BLOOM, or BUCKET where a key stays in its partition",
+    ignored=_NOT_WRITTEN,
 )
 METADATA_RECORD_INDEX_GROWTH: Final = Option(
     f"{_META}record.index.growth.factor",
@@ -133,7 +133,7 @@ METADATA_ASYNC_INDEX: Final = Option(
     False,
     "Build new partitions of the metadata table concurrently with writes.",
     supported=("false",),
-    instead=_NOT_WRITTEN,
+    ignored=_NOT_WRITTEN,
 )
 METADATA_INDEX_TIMEOUT_SECONDS: Final = Option(
     f"{_META}index.check.timeout.seconds",
@@ -232,5 +232,5 @@ METADATA_METRICS: Final = Option(
     False,
     "Report metrics of the metadata table.",
     supported=("false",),
-    instead="leave it out",
+    ignored=_NOT_WRITTEN,
 )

@@ -31,16 +31,21 @@ class UnknownOptionWarning(UserWarning):
     """Warns about a key that is not in the catalogue, usually a typing error or an option of another format. It has no effect."""
 
 
+class IgnoredOptionWarning(UserWarning):
+    """Warns about an option of Hudi that Penstock accepts without effect. It says what happens instead, once per session."""
+
+
 @dataclass(frozen=True)
 class Option(Generic[T]):
     """One option of the catalogue. Its declaration in an area module is all that a new option needs.
 
     How far Penstock supports an option:
 
-    * none of the three fields is set: every value has the effect that `doc` describes;
+    * none of the four fields is set: every value has the effect that `doc` describes;
     * `accepted`: the option tunes a part of the JVM engine that Penstock does not have; it has no effect on the rows;
     * `waits_for`: the option belongs to a feature that Penstock does not have yet, and whose own switch is refused; no effect;
-    * `supported`: only these values are supported, all others are refused. `()` refuses every value.
+    * `supported`: only these values are supported, all others are refused. `()` refuses every value;
+    * `supported` and `ignored`: the other values change no rows, and are accepted with an `IgnoredOptionWarning`.
 
     Attributes:
         parse: converts the string that a user set to a value, and raises ValueError if the string has a wrong form.
@@ -50,7 +55,9 @@ class Option(Generic[T]):
         allowed: the values that Hudi allows, in the spelling of the catalogue. None: any value that parses.
         since: the version of Penstock that introduced the option.
         is_also_supported: whether a value that is not in `supported` is supported, such as a name that the user registered.
-        instead: what a user should do instead of an unsupported value, as the end of a sentence.
+        instead: what a user should do instead of a refused value, as the end of a sentence. Empty: use a supported value.
+        lacks: the feature that Penstock lacks, if the option has values that are refused. The README lists these features.
+        ignored: what happens instead of the effect that unsupported values have in Hudi, as the end of a sentence.
         case_sensitive: whether values are compared by case.
         secret: whether the value must not appear in messages.
     """
@@ -64,6 +71,8 @@ class Option(Generic[T]):
     since: str = "0.1"
     supported: tuple[str, ...] | None = None
     instead: str = ""
+    lacks: str = ""
+    ignored: str = ""
     accepted: bool = False
     case_sensitive: bool = False
     waits_for: str = ""
@@ -95,7 +104,8 @@ class Option(Generic[T]):
         for value in self.allowed:
             if self._is_same(value, raw.strip()):
                 return value
-        raise OptionError(f"option '{self.key}' is {self.shown(raw)}; allowed: {', '.join(self.allowed)}")
+        working = [value for value in self.allowed if self.ignored or self.supports(value)]
+        raise OptionError(f"option '{self.key}' is {self.shown(raw)}; allowed: {', '.join(working)}")
 
     def supports(self, raw: str) -> bool:
         """Whether Penstock supports the value that the string `raw` stands for."""
@@ -107,13 +117,22 @@ class Option(Generic[T]):
         return self.is_also_supported is not None and self.is_also_supported(value)
 
     def require_support(self, raw: str) -> None:
-        """Raise Unsupported if Penstock does not support the value `raw`. The message says what to do instead."""
-        if self.supports(raw):
+        """Raise Unsupported if Penstock refuses the value `raw`. The message says what to do instead."""
+        if self.ignored or self.supports(raw):
             return
-        supported = [value or "(empty)" for value in self.supported or ()]
-        choice = f"supported: {', '.join(supported)}" if supported else "leave it out"
-        hint = f" {self.instead[0].upper()}{self.instead[1:]}." if self.instead else ""
-        raise Unsupported(f"option '{self.key}' is {self.shown(raw)}, which Penstock does not support; {choice}.{hint}")
+        raise Unsupported(f"option '{self.key}' is {self.shown(raw)}, which Penstock does not support: {self.way_out}")
+
+    def ignores(self, raw: str) -> bool:
+        """Whether the value `raw` is accepted without effect, unlike in Hudi."""
+        return bool(self.ignored) and not self.supports(raw)
+
+    @property
+    def way_out(self) -> str:
+        """What a user should do instead of a refused value, as the end of a sentence."""
+        if self.instead:
+            return self.instead
+        *others, last = self.supported or ("",)
+        return f"use {', '.join(others)} or {last}" if others else f"use {last}"
 
     @property
     def default_raw(self) -> str:

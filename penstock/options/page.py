@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from penstock.options.catalogue import AREAS, Area
-from penstock.options.option import GIB, KIB, MIB, Option, describe_form
+from penstock.options.catalogue import AREAS, CATALOGUE, Area
+from penstock.options.option import GIB, KIB, MIB, Option, boolean, describe_form, to_raw
 
 _INTRODUCTION: Final = """\
 # Options
@@ -25,6 +25,7 @@ Hudi infers a value, the default is none and the description says what decides.
 | refused | not supported; setting the option is an error that says what to do instead |
 | idle | belongs to a feature that Penstock does not have yet, and whose own switch is refused; accepted, without effect |
 | no effect | tunes a part of the JVM engine that Penstock does not have; accepted, the rows are the same with any value |
+| no effect, warns | changes no rows; accepted with one warning per session, if the value is not the default |
 """
 
 
@@ -82,6 +83,32 @@ def status(option: Option[Any]) -> str:
         return f"idle: {option.waits_for}"
     if option.supported is None:
         return "yes"
+    if option.ignored:
+        return f"no effect, warns: {option.ignored}"
     if not any(option.supported):
         return "refused"
     return "only " + ", ".join(f"`{value}`" for value in option.supported)
+
+
+def render_missing() -> str:
+    """Return the README's table of the features that Penstock lacks, with the options that are refused, as Markdown."""
+    refused: dict[str, list[str]] = {}
+    for option in CATALOGUE.values():
+        if option.lacks:
+            refused.setdefault(option.lacks, []).append(_refused_values(option))
+        elif option.waits_for:
+            refused.setdefault(option.waits_for, [])
+    lines = ["| not yet | an error |", "| --- | --- |"]
+    for feature in sorted(refused, key=str.lower):
+        lines.append(_render_row((feature, ", ".join(refused[feature]) or "none; its options have no effect")))
+    return "\n".join(lines)
+
+
+def _refused_values(option: Option[Any]) -> str:
+    """Return an option with its refused values, such as `key=true`; `key=…` if these cannot be listed."""
+    if option.parse is boolean and option.default is not None:
+        return f"`{option.key}={to_raw(not option.default)}`"
+    if option.allowed:
+        first, *others = [value for value in option.allowed if not option.supports(value)]
+        return ", ".join([f"`{option.key}={first}`", *(f"`{value}`" for value in others)])
+    return f"`{option.key}=…`" if any(option.supported or ()) else f"`{option.key}`"

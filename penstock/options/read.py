@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.options.features import CATALOG_SYNC, CHANGE_DATA
 from penstock.options.option import Option, boolean, comma_list, count, equalities, text, word
 
 QUERY_TYPE: Final = Option(
@@ -72,7 +73,8 @@ INCREMENTAL_FORMAT: Final = Option(
     "`latest_state`: the latest row of each changed key. `cdc`: each change with the row before and after.",
     allowed=("latest_state", "cdc"),
     supported=("latest_state",),
-    instead="leave it out to get the newest row of each changed key; images of rows before and after a change are not there yet",
+    lacks=CHANGE_DATA,
+    instead="leave it out to get the newest row of each changed key",
 )
 INCREMENTAL_GLOB: Final = Option(
     "hoodie.datasource.read.incr.path.glob",
@@ -107,6 +109,7 @@ TIMELINE_HOLES_POLICY: Final = Option(
     "BLOCK: end the range before the pending write.",
     allowed=("FAIL", "BLOCK", "USE_TRANSITION_TIME"),
     supported=("FAIL", "BLOCK"),
+    lacks="incremental queries by completion time",
     instead="use BLOCK, which leaves the instants after a pending write to a later query",
 )
 QUERY_AS_RO_TABLE: Final[Option[bool | None]] = Option(
@@ -115,7 +118,8 @@ QUERY_AS_RO_TABLE: Final[Option[bool | None]] = Option(
     None,
     "Query type that a catalog stores with a table.",
     supported=(),
-    instead="set hoodie.datasource.query.type",
+    lacks=CATALOG_SYNC,
+    instead="leave it out and set hoodie.datasource.query.type",
 )
 DATA_SKIPPING: Final = Option(
     "hoodie.enable.data.skipping",
@@ -175,5 +179,6 @@ ASSUME_DATE_PARTITIONING: Final = Option(
     False,
     "Treat every folder at the third level as a partition.",
     supported=("false",),
-    instead="leave it out; partitions are found by their metadata files",
+    lacks="partitions without a metadata file",
+    instead="leave it out",
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.options.features import CHANGE_DATA, ENGINE_PROPERTIES, JAVA_CLASSES, OTHER_VERSIONS
 from penstock.options.option import Option, boolean, count, filled, text, word, words
 from penstock.options.write import payload_class
 
@@ -41,7 +42,7 @@ PARTITION_METAFILE_USE_BASE_FORMAT: Final = Option(
     False,
     "Write the metadata file of each partition as Parquet, instead of as a properties file.",
     supported=("false",),
-    instead="leave it out; every reader understands the properties file",
+    ignored="the metadata file of a partition is a properties file, which every reader of Hudi tables accepts",
 )
 BASE_FILE_FORMAT: Final = Option(
     "hoodie.table.base.file.format",
@@ -51,7 +52,7 @@ BASE_FILE_FORMAT: Final = Option(
     aliases=("hoodie.table.ro.file.format",),
     allowed=("PARQUET", "ORC", "HFILE"),
     supported=("PARQUET",),
-    instead="use PARQUET",
+    lacks="base files of other formats than Parquet",
 )
 LOG_FILE_FORMAT: Final = Option(
     "hoodie.table.log.file.format",
@@ -67,7 +68,8 @@ CDC_ENABLED: Final = Option(
     False,
     "Write change logs, so that change-data queries can return rows before and after each change.",
     supported=("false",),
-    instead="compare two as.of.instant reads",
+    lacks=CHANGE_DATA,
+    instead="leave it out and compare two reads with as.of.instant",
 )
 CDC_LOGGING_MODE: Final = Option(
     "hoodie.table.cdc.supplemental.logging.mode",
@@ -75,7 +77,7 @@ CDC_LOGGING_MODE: Final = Option(
     "DATA_BEFORE_AFTER",
     "What a change log stores: the keys, the row before the change, or the rows before and after.",
     allowed=("OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER"),
-    waits_for="change data capture",
+    waits_for=CHANGE_DATA,
 )
 TIMELINE_TIMEZONE: Final = Option(
     "hoodie.table.timeline.timezone",
@@ -90,8 +92,9 @@ ARCHIVE_FOLDER: Final = Option(
     "archived",
     "Folder of the archived timeline, below `.hoodie`.",
     supported=("archived",),
-    instead="leave it out; a table that has another folder keeps it",
     case_sensitive=True,
+    lacks=ENGINE_PROPERTIES,
+    instead="leave it out, a table that has another folder keeps it",
 )
 STORED_TABLE_TYPE: Final = Option(
     "hoodie.table.type",
@@ -106,7 +109,8 @@ STORED_TABLE_VERSION: Final = Option(
     6,
     "Version of the table format.",
     supported=("6",),
-    instead="leave it out",
+    lacks=OTHER_VERSIONS,
+    instead="leave it out to write version 6, which Hudi 0.14 to 1.x read",
 )
 TIMELINE_LAYOUT_VERSION: Final = Option(
     "hoodie.timeline.layout.version",
@@ -114,6 +118,7 @@ TIMELINE_LAYOUT_VERSION: Final = Option(
     1,
     "Version of the timeline format.",
     supported=("1",),
+    lacks=OTHER_VERSIONS,
     instead="leave it out",
 )
 STORED_RECORD_KEY_FIELDS: Final[Option[tuple[str, ...]]] = Option(
@@ -153,7 +158,8 @@ STORED_MERGER_STRATEGY: Final = Option(
     "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
     "Id of the merge strategy of a merge-on-read table.",
     supported=("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",),
-    instead="leave it out; the payload class decides how rows are merged",
+    lacks=JAVA_CLASSES,
+    instead="leave it out and choose a payload class",
 )
 CREATE_SCHEMA: Final[Option[str | None]] = Option(
     "hoodie.table.create.schema",
@@ -161,7 +167,8 @@ CREATE_SCHEMA: Final[Option[str | None]] = Option(
     None,
     "Avro schema that CREATE TABLE stores before the first commit.",
     supported=(),
-    instead="leave it out; the schema is the DataFrame's",
+    lacks=ENGINE_PROPERTIES,
+    instead="leave it out, the schema is the DataFrame's",
 )
 TABLE_CHECKSUM: Final[Option[str | None]] = Option(
     "hoodie.table.checksum",
@@ -169,7 +176,7 @@ TABLE_CHECKSUM: Final[Option[str | None]] = Option(
     None,
     "Checksum of the database and table name.",
     supported=(),
-    instead="leave it out; it is computed",
+    ignored="the checksum is computed from the names of database and table, as in Hudi",
 )
 METADATA_PARTITIONS: Final[Option[tuple[str, ...]]] = Option(
     "hoodie.table.metadata.partitions",
@@ -177,7 +184,8 @@ METADATA_PARTITIONS: Final[Option[tuple[str, ...]]] = Option(
     (),
     "Partitions of the metadata table that are complete and that readers may use.",
     supported=("",),
-    instead="leave it out; the engine keeps it",
+    lacks=ENGINE_PROPERTIES,
+    instead="leave it out",
 )
 METADATA_PARTITIONS_INFLIGHT: Final[Option[tuple[str, ...]]] = Option(
     "hoodie.table.metadata.partitions.inflight",
@@ -185,7 +193,8 @@ METADATA_PARTITIONS_INFLIGHT: Final[Option[tuple[str, ...]]] = Option(
     (),
     "Partitions of the metadata table that are being built.",
     supported=("",),
-    instead="leave it out; the engine keeps it",
+    lacks=ENGINE_PROPERTIES,
+    instead="leave it out",
 )
 SECONDARY_INDEXES: Final[Option[str | None]] = Option(
     "hoodie.table.secondary.indexes.metadata",
@@ -193,6 +202,7 @@ SECONDARY_INDEXES: Final[Option[str | None]] = Option(
     None,
     "Definitions of secondary indexes.",
     supported=(),
+    lacks="secondary indexes",
     instead="leave it out",
 )
 BOOTSTRAP_BASE_PATH: Final[Option[str | None]] = Option(
@@ -201,7 +211,8 @@ BOOTSTRAP_BASE_PATH: Final[Option[str | None]] = Option(
     None,
     "Path of the files that a bootstrapped table uses without rewriting them.",
     supported=(),
-    instead="read the files with Spark and write them with bulk_insert",
+    lacks="bootstrapped tables",
+    instead="leave it out, read the files with Spark and write them with bulk_insert",
 )
 BOOTSTRAP_INDEX_ENABLE: Final = Option(
     "hoodie.bootstrap.index.enable",
@@ -223,6 +234,7 @@ ORDERING_FIELDS: Final[Option[tuple[str, ...]]] = Option(
     (),
     "Hudi 1.1: ordering columns of a table of version 9.",
     supported=("",),
+    lacks=OTHER_VERSIONS,
     instead="set hoodie.datasource.write.precombine.field",
 )
 STORED_KEY_GENERATOR_TYPE: Final[Option[str | None]] = Option(
@@ -231,5 +243,6 @@ STORED_KEY_GENERATOR_TYPE: Final[Option[str | None]] = Option(
     None,
     "Hudi 1.x: key generator of a table of version 8 or later.",
     supported=(),
+    lacks=OTHER_VERSIONS,
     instead="set hoodie.datasource.write.keygenerator.type",
 )

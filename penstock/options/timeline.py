@@ -6,6 +6,8 @@ from typing import Final
 
 from penstock.options.option import MIB, Family, Option, boolean, count, heartbeat_ms, positive, text, word
 
+_BACKUPS: Final = "backups before a rollback"
+
 MARKER_BATCHES: Final = Family(
     "hoodie.markers.timeline_server_based.", "Batching of markers in Hudi's timeline server, which Penstock does not use."
 )
@@ -52,14 +54,15 @@ ROLLBACK_BACKUP: Final = Option(
     False,
     "Copy the instant files of a commit before it is rolled back.",
     supported=("false",),
-    instead="copy .hoodie yourself before a rollback",
+    lacks=_BACKUPS,
+    instead="leave it out and copy .hoodie before a rollback",
 )
 ROLLBACK_BACKUP_FOLDER: Final = Option(
     "hoodie.rollback.instant.backup.dir",
     word,
     ".rollback_backup",
     "Folder of these copies, below `.hoodie`.",
-    waits_for="backups before a rollback",
+    waits_for=_BACKUPS,
 )
 HEARTBEAT_INTERVAL_MS: Final = Option(
     "hoodie.client.heartbeat.interval_in_ms",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.options.features import JAVA_CLASSES
 from penstock.options.option import Option, boolean, positive, text, whole, word, words
 
 TTL_INLINE: Final = Option(
@@ -26,7 +27,8 @@ TTL_STRATEGY_CLASS: Final[Option[str | None]] = Option(
     None,
     "Java class that chooses partitions. Penstock loads no Java classes.",
     supported=(),
-    instead="choose a hoodie.partition.ttl.management.strategy.type",
+    lacks=JAVA_CLASSES,
+    instead="leave it out and choose a hoodie.partition.ttl.management.strategy.type",
 )
 TTL_DAYS: Final = Option(
     "hoodie.partition.ttl.strategy.days.retain",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.options.features import ENGINE_PROPERTIES, JAVA_CLASSES, OTHER_VERSIONS, SCHEMA_EVOLUTION
 from penstock.options.operation import Operation, spellings
 from penstock.options.option import Option, boolean, comma_list, count, filled, text, word, words
 from penstock.options.payloads import HUDI_PAYLOADS, PENSTOCK_PAYLOADS
@@ -80,7 +81,7 @@ OPERATION: Final = Option(
         Operation.INSERT_OVERWRITE_TABLE,
         Operation.DELETE_PARTITION,
     ),
-    instead="use one of upsert, insert, bulk_insert, delete, insert_overwrite, insert_overwrite_table and delete_partition",
+    lacks="operations on rows with known locations, bootstrap, and table services as operations",
 )
 TABLE_TYPE: Final = Option(
     "hoodie.datasource.write.table.type",
@@ -111,10 +112,10 @@ PAYLOAD_CLASS: Final = Option(
     "value is; `DefaultHoodieRecordPayload` keeps the row with the greater ordering value. A copy-on-write table does not "
     "store the payload class: set it on every write.",
     supported=(*HUDI_PAYLOADS, *PENSTOCK_PAYLOADS),
-    instead="choose one of the supported payloads, or register one of your own under that name with @penstock.payload or "
-    "@penstock.merger; no Java class is ever loaded",
     case_sensitive=True,
     is_also_supported=is_registered,
+    lacks=JAVA_CLASSES,
+    instead="choose a payload of Hudi, or register your own under that name with @penstock.payload or @penstock.merger",
 )
 FLINK_PAYLOAD_CLASS: Final[Option[str | None]] = Option(
     "payload.class",
@@ -122,7 +123,7 @@ FLINK_PAYLOAD_CLASS: Final[Option[str | None]] = Option(
     None,
     "Flink's name of the payload class. Hudi's Spark writers do not read it.",
     supported=(),
-    instead="set hoodie.datasource.write.payload.class",
+    ignored="Hudi's Spark writers do not read Flink's option either, and hoodie.datasource.write.payload.class decides",
 )
 PAYLOAD_ORDERING_FIELD: Final = Option(
     "hoodie.payload.ordering.field",
@@ -157,7 +158,7 @@ IS_UPDATE_FOR_MOR: Final[Option[bool | None]] = Option(
     None,
     "Internal: Hudi passes it to payloads while it appends to log files.",
     supported=(),
-    instead="leave it out; the engine sets it",
+    ignored="Hudi sets it itself while it appends to log files, for payloads written in Java",
 )
 RECORD_MERGER_IMPLS: Final = Option(
     "hoodie.datasource.write.record.merger.impls",
@@ -166,9 +167,10 @@ RECORD_MERGER_IMPLS: Final = Option(
     "Record merger. The default uses the payload class. A merger of your own is given by its registered name.",
     aliases=("hoodie.write.record.merge.custom.implementation.classes",),
     supported=(f"{_MODEL}.HoodieAvroRecordMerger",),
-    instead="choose a payload class, or register a merger of your own under that name with @penstock.merger",
     case_sensitive=True,
     is_also_supported=is_registered,
+    lacks=JAVA_CLASSES,
+    instead="choose a payload class, or register a merger of your own under that name with @penstock.merger",
 )
 RECORD_MERGER_STRATEGY: Final = Option(
     "hoodie.datasource.write.record.merger.strategy",
@@ -176,7 +178,8 @@ RECORD_MERGER_STRATEGY: Final = Option(
     "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
     "Id of the merge strategy. Hudi chooses a merger with this id.",
     supported=("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",),
-    instead="choose a payload class",
+    lacks=JAVA_CLASSES,
+    instead="leave it out and choose a payload class",
 )
 RECORD_MERGE_MODE: Final[Option[str | None]] = Option(
     "hoodie.record.merge.mode",
@@ -192,7 +195,8 @@ WRITE_TABLE_VERSION: Final = Option(
     6,
     "Hudi 1.x: table version to write.",
     supported=("6",),
-    instead="write version 6; Hudi 0.14 to 1.x read it",
+    lacks=OTHER_VERSIONS,
+    instead="leave it out to write version 6, which Hudi 0.14 to 1.x read",
 )
 AUTO_UPGRADE: Final = Option(
     "hoodie.write.auto.upgrade",
@@ -200,7 +204,7 @@ AUTO_UPGRADE: Final = Option(
     False,
     "Hudi 1.x: whether a write may upgrade the table's version.",
     supported=("false",),
-    instead="leave it out; Penstock never changes a table's version",
+    ignored="the table stays at version 6, which Hudi 0.14 to 1.x read",
 )
 COMBINE_BEFORE_INSERT: Final = Option(
     "hoodie.combine.before.insert",
@@ -236,7 +240,8 @@ INSERT_DUP_POLICY: Final = Option(
     "What SQL INSERT does with keys that are already in the table. It has no effect on DataFrame writes in Hudi.",
     allowed=("none", "drop", "fail"),
     supported=("none",),
-    instead="set hoodie.datasource.write.insert.drop.duplicates=true to drop known keys",
+    ignored="it applies to SQL INSERT only, as in Hudi 0.15; to drop rows with known keys, set "
+    "hoodie.datasource.write.insert.drop.duplicates=true",
 )
 MERGE_ALLOW_DUPLICATE_ON_INSERTS: Final = Option(
     "hoodie.merge.allow.duplicate.on.inserts",
@@ -251,7 +256,7 @@ MERGE_DATA_VALIDATION: Final = Option(
     False,
     "Fail if a merged file has fewer rows than the old file, taking deletes into account.",
     supported=("false",),
-    instead="leave it out",
+    ignored="Penstock does not count the rows of a merged file a second time",
 )
 COMMIT_METADATA_KEY_PREFIX: Final = Option(
     "hoodie.datasource.write.commitmeta.key.prefix",
@@ -309,8 +314,9 @@ BULK_INSERT_PARTITIONER_CLASS: Final[Option[str | None]] = Option(
         "org.apache.hudi.execution.bulkinsert.RowCustomColumnsSortPartitioner",
         "org.apache.hudi.execution.bulkinsert.RDDCustomColumnsSortPartitioner",
     ),
-    instead="use a sort mode, or repartition the DataFrame before the write",
     case_sensitive=True,
+    lacks=JAVA_CLASSES,
+    instead="use hoodie.bulkinsert.sort.mode, or repartition the DataFrame before the write",
 )
 BULK_INSERT_PARTITIONER_SORT_COLUMNS: Final[Option[str | None]] = Option(
     "hoodie.bulkinsert.user.defined.partitioner.sort.columns",
@@ -360,7 +366,8 @@ OVERWRITE_MODE: Final[Option[str | None]] = Option(
     "setting decides.",
     allowed=("STATIC", "DYNAMIC"),
     supported=(),
-    instead="leave it out; choose the operation insert_overwrite or insert_overwrite_table",
+    ignored="it applies to SQL INSERT OVERWRITE only, as in Hudi; a DataFrame write chooses the operation insert_overwrite or "
+    "insert_overwrite_table",
 )
 BULK_INSERT_OVERWRITE_OPERATION: Final[Option[str | None]] = Option(
     "hoodie.bulkinsert.overwrite.operation.type",
@@ -369,7 +376,8 @@ BULK_INSERT_OVERWRITE_OPERATION: Final[Option[str | None]] = Option(
     "Internal: the overwrite operation that a bulk insert runs.",
     allowed=spellings(Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE),
     supported=(),
-    instead="leave it out; the engine sets it",
+    lacks=ENGINE_PROPERTIES,
+    instead="leave it out and choose the operation insert_overwrite or insert_overwrite_table",
 )
 STATIC_OVERWRITE_PARTITIONS: Final[Option[tuple[str, ...]]] = Option(
     "hoodie.static.overwrite.partition.paths",
@@ -383,7 +391,8 @@ BULK_INSERT_SCHEMA: Final[Option[str | None]] = Option(
     None,
     "Internal: the schema of the rows of a bulk insert.",
     supported=(),
-    instead="leave it out; the schema is the DataFrame's",
+    lacks=ENGINE_PROPERTIES,
+    instead="leave it out, the schema is the DataFrame's",
 )
 AVRO_SCHEMA_VALIDATE: Final = Option(
     "hoodie.avro.schema.validate",
@@ -413,9 +422,8 @@ NEW_COLUMNS_NULLABLE: Final = Option(
     "hoodie.datasource.write.new.columns.nullable",
     boolean,
     False,
-    "Hudi 0.14: make new columns nullable.",
-    supported=("false",),
-    instead="make the column nullable in the DataFrame",
+    "Hudi 0.14: make new columns nullable. Penstock always does.",
+    accepted=True,
 )
 CANONICALIZE_SCHEMA: Final = Option(
     "hoodie.internal.write.schema.canonicalize",
@@ -423,6 +431,7 @@ CANONICALIZE_SCHEMA: Final = Option(
     True,
     "Internal: adapt nullability and promotable types of the incoming rows to the table's schema.",
     supported=("true",),
+    lacks=SCHEMA_EVOLUTION,
     instead="leave it out",
 )
 SCHEMA_ON_READ: Final = Option(
@@ -431,7 +440,7 @@ SCHEMA_ON_READ: Final = Option(
     False,
     "Full schema evolution: columns can be renamed, dropped and retyped, and are tracked by column ids.",
     supported=("false",),
-    instead="add columns or promote types by writing them; that needs no switch",
+    ignored="columns are added and types are promoted without it",
 )
 INTERNAL_SCHEMA: Final[Option[str | None]] = Option(
     "hoodie.internal.schema",
@@ -439,7 +448,8 @@ INTERNAL_SCHEMA: Final[Option[str | None]] = Option(
     None,
     "Internal: the schema with column ids.",
     supported=(),
-    instead="leave it out; the engine sets it",
+    lacks=SCHEMA_EVOLUTION,
+    instead="leave it out, the schema is the DataFrame's",
 )
 WRITE_SCHEMA: Final[Option[str | None]] = Option(
     "hoodie.write.schema",
@@ -447,7 +457,8 @@ WRITE_SCHEMA: Final[Option[str | None]] = Option(
     None,
     "Avro schema with which rows are written.",
     supported=(),
-    instead="cast the DataFrame to the schema you want",
+    lacks=SCHEMA_EVOLUTION,
+    instead="leave it out and cast the DataFrame to the schema you want",
 )
 AVRO_SCHEMA: Final[Option[str | None]] = Option(
     "hoodie.avro.schema",
@@ -455,7 +466,8 @@ AVRO_SCHEMA: Final[Option[str | None]] = Option(
     None,
     "Avro schema with which rows are written.",
     supported=(),
-    instead="cast the DataFrame to the schema you want",
+    lacks=SCHEMA_EVOLUTION,
+    instead="leave it out and cast the DataFrame to the schema you want",
 )
 AVRO_EXTERNAL_TRANSFORMATION: Final = Option(
     "hoodie.avro.schema.external.transformation",
@@ -471,7 +483,8 @@ PRECOMMIT_VALIDATORS: Final[Option[tuple[str, ...]]] = Option(
     (),
     "Classes that check the new state of the table before the commit.",
     supported=("",),
-    instead="check the DataFrame before the write",
+    lacks="pre-commit validators",
+    instead="leave it out and check the DataFrame before the write",
 )
 PRECOMMIT_EQUALITY_QUERIES: Final = Option(
     "hoodie.precommit.validators.equality.sql.queries",

@@ -40,6 +40,7 @@ def evolve(
     allow_drop: bool,
     reconcile: bool,
     validate: bool,
+    schema_on_read: bool = False,
 ) -> AvroRecord:
     """Return the schema of the table after a write of rows with the schema `incoming`, without meta columns.
 
@@ -48,7 +49,8 @@ def evolve(
     existing files can be read with it (int → long → float → double). A new column is added as nullable, because existing rows
     have no value for it. Columns have the order of the incoming rows. A column of the table that the incoming rows lack is
 
-    - kept and filled with null if `reconcile`; columns of the table then keep the table's order;
+    - kept and filled with null if `reconcile`; columns of the table then keep the table's order. With `schema_on_read` they keep
+      it also if no column is missing;
     - kept and filled with null if `set_null_for_missing`, in the table's order, unless `allow_drop` or `validate` is set;
     - dropped from the table if `allow_drop`;
     - an error otherwise.
@@ -59,6 +61,7 @@ def evolve(
         allow_drop: the option `hoodie.datasource.write.schema.allow.auto.evolution.column.drop`.
         reconcile: the option `hoodie.datasource.write.reconcile.schema`.
         validate: the option `hoodie.avro.schema.validate`.
+        schema_on_read: the option `hoodie.schema.on.read.enable`.
 
     Raises:
         SchemaError: columns are missing or have types that do not fit. The message lists all of them and the options that help.
@@ -73,7 +76,7 @@ def evolve(
     merge = SchemaMerge(
         fills=reconcile or fills_by_option,
         drops=allow_drop,
-        table_order=fills_by_option and not reconcile,
+        table_order=schema_on_read if reconcile else fills_by_option,
     )
     merged = merge.merge_structs(old, new)
     merge.raise_if_unfit()

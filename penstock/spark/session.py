@@ -14,6 +14,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from penstock.options import forget_shown_warnings
 from penstock.spark.compat import frame_classes, session_classes
 from penstock.spark.datasource import HudiReader, HudiWriter, wrap_spark_object
 from penstock.spark.hudi_settings import settle_hudi_settings
@@ -45,6 +46,8 @@ def enable(spark: SparkSession) -> SparkSession:
         _patch(kind, "read", _read)
     for kind in frame_classes():
         _patch(kind, "write", _write)
+    if not is_enabled(spark):
+        forget_shown_warnings()
     spark.conf.set(_FLAG, "true")
     _ENABLED.add(spark)
     return spark

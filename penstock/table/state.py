@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from penstock.options import Options
+from penstock.errors import Unsupported
+from penstock.options import SCHEMA_ON_READ, Options
 from penstock.options.operation import Operation
 from penstock.storage import Storage, join, open_storage
 from penstock.table.config import BACKUP, MERGE_ON_READ, PROPERTIES, TableConfig, read_config
@@ -102,8 +103,23 @@ def open_table(path: str, options: Options | None = None) -> TableState:
     Raises:
         TableNotFound: there is no table at the path.
         CorruptFile: `hoodie.properties` cannot be read, or its checksum is wrong.
-        Unsupported: the table has a table version, timeline layout or base file format that Penstock does not know.
+        Unsupported: the table has a table version, timeline layout or base file format that Penstock does not know, or a schema
+            history that the options ask for.
     """
     storage, base_path = open_storage(path)
     config = read_config(storage, base_path)
+    if options is not None and options[SCHEMA_ON_READ]:
+        _refuse_schema_history(storage, base_path)
     return TableState(storage, base_path, config, options or Options({}), load_timeline(storage, base_path))
+
+
+def _refuse_schema_history(storage: Storage, base_path: str) -> None:
+    """Raise Unsupported if Hudi's full schema evolution has changed the table's columns.
+
+    Hudi then maps the columns of older files by ids, from a history of schemas, which Penstock does not read.
+    """
+    if any(".schemacommit" in file.name for file in storage.list(join(base_path, FOLDER, ".schema"))):
+        raise Unsupported(
+            f"option '{SCHEMA_ON_READ.key}' is 'true', and the table at {base_path} has columns that were changed by it, which "
+            "Penstock does not support: use Hudi for this table"
+        )

@@ -315,7 +315,8 @@ def _find_conflicts(options: Options, config: TableConfig) -> list[tuple[str, st
     conflicts: list[tuple[str, str, str]] = []
     for key, given in options.raw.items():
         existing = config.raw.get(key)
-        if existing is None or key == o.TABLE_NAME.key:
+        option = o.CATALOGUE.get(key)
+        if existing is None or key == o.TABLE_NAME.key or (option is not None and option.ignores(given)):
             continue
         if given.strip().lower() != existing.strip().lower():
             conflicts.append((key, given, existing))

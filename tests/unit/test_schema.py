@@ -687,6 +687,14 @@ def test_additional_columns_are_reconciled_to_the_schema_of_the_data() -> None:
     assert list(columns_of(result)) == ["b", "n", "a"]
 
 
+def test_with_schema_on_read_additional_columns_are_reconciled_in_the_order_of_the_table() -> None:
+    options = {**DEFAULT, "reconcile": True, "schema_on_read": True}
+    result = evolved(avro(a="int32", b="int32"), avro(b="int32", n="int32", a="int32"), **options)
+    assert list(columns_of(result)) == ["n", "a", "b"]
+    at_end = evolved(avro(a="int32", b="int32"), avro(b="int32", a="int32", n="int32"), **options)
+    assert list(columns_of(at_end)) == ["a", "b", "n"]
+
+
 def test_reconciling_never_loses_a_column() -> None:
     result = evolved(avro(a="int32", b="int32"), avro(b="int32", n="int32"), **{**DEFAULT, "reconcile": True, "allow_drop": True})
 

@@ -28,12 +28,15 @@ from penstock.options import (
     TABLE_TYPE,
     TIMESTAMP_OUTPUT_FORMAT,
     Family,
+    IgnoredOptionWarning,
     Option,
     UnknownOptionWarning,
+    forget_shown_warnings,
     lookup,
     read_options,
     status,
 )
+from penstock.options.option import boolean, to_raw
 
 ALL = list(CATALOGUE.values())
 
@@ -254,13 +257,13 @@ def test_the_values_an_option_supports_are_values_it_allows(option: Option[Any])
     for value in option.supported or ():
         assert option.supports(value)
     if option.supported is not None:
-        assert option.instead, "a refusal says what to do"
+        assert bool(option.lacks) != bool(option.ignored), "a refusal has a feature that is missing"
         assert (option.accepted, option.waits_for) == (False, "")
 
 
 @pytest.mark.parametrize("option", ALL, ids=by_key)
 def test_the_default_of_an_option_is_what_penstock_does(option: Option[Any]) -> None:
-    if option.supported is not None and option.default is not None:
+    if option.supported is not None and option.default is not None and not option.ignored:
         assert option.supports(option.default_raw)
 
 
@@ -428,19 +431,14 @@ def test_keys_of_a_known_family_do_not_warn(family: Family) -> None:
         ("hoodie.datasource.write.operation", "bulk_insert_prepped"),
         ("hoodie.index.type", "record_index"),
         ("hoodie.index.hbase.security.authentication", "kerberos"),
-        ("hoodie.index.hbase.qps.allocator.class", "com.acme.Quota"),
         ("hoodie.index.class", "com.acme.Index"),
         ("hoodie.table.base.file.format", "ORC"),
         ("hoodie.table.ro.file.format", "HFILE"),
         ("hoodie.table.cdc.enabled", True),
-        ("hoodie.schema.on.read.enable", True),
-        ("hoodie.metadata.record.index.enable", True),
-        ("hoodie.metadata.index.column.stats.enable", True),
         ("hoodie.datasource.hive_sync.enable", True),
         ("hoodie.datasource.meta.sync.enable", "TRUE"),
         ("hoodie.write.commit.callback.on", True),
         ("hoodie.write.concurrency.mode", "optimistic_concurrency_control"),
-        ("hoodie.write.lock.provider", "org.apache.hudi.client.transaction.lock.InProcessLockProvider"),
         ("hoodie.clustering.plan.strategy.class", "com.acme.Plans"),
         ("hoodie.clustering.updates.strategy", "com.acme.Updates"),
         ("hoodie.datasource.query.incremental.format", "cdc"),
@@ -448,7 +446,6 @@ def test_keys_of_a_known_family_do_not_warn(family: Family) -> None:
         ("hoodie.datasource.write.payload.class", "org.apache.hudi.common.model.RewriteAvroPayload"),
         ("hoodie.datasource.write.keygenerator.class", "com.acme.Keys"),
         ("hoodie.parquet.compression.codec", "lzo"),
-        ("hoodie.metrics.on", True),
     ],
 )
 def test_unsupported_values_are_refused(key: str, value: object) -> None:
@@ -460,7 +457,7 @@ def test_unsupported_values_are_refused(key: str, value: object) -> None:
     assert option is not None
     with pytest.raises(Unsupported, match=re.escape(f"'{option.key}'")) as caught:
         read_options({key: value})
-    assert option.instead[1:] in str(caught.value)
+    assert str(caught.value).endswith(f", which Penstock does not support: {option.way_out}")
 
 
 @pytest.mark.parametrize(
@@ -488,4 +485,111 @@ def test_supported_values_pass_without_a_warning(given: dict[str, object]) -> No
 
 def test_every_option_has_a_status_that_the_page_explains() -> None:
     words = {status(one).partition(":")[0].partition(" `")[0] for one in ALL}
-    assert words == {"yes", "only", "refused", "idle", "no effect"}
+    assert words == {"yes", "only", "refused", "idle", "no effect", "no effect, warns"}
+
+
+@pytest.mark.parametrize("option", [option for option in ALL if option.lacks], ids=by_key)
+def test_a_refusal_is_one_sentence_with_one_way_out(option: Option[Any]) -> None:
+    value = "com.acme.Unheard"
+    if option.parse is boolean:
+        value = to_raw(not option.default)
+    elif option.allowed:
+        value = next(value for value in option.allowed if not option.supports(value))
+    elif isinstance(option.default, int):
+        value = "8"
+    with pytest.raises(Unsupported) as caught:
+        read_options({option.key: value})
+    message = str(caught.value)
+    assert message.count(f"'{option.key}'") == 1
+    assert message.count(f"'{value}'") == 1
+    assert not re.search(r"[.;] ", message)
+    assert message.count("leave it out") <= 1
+    assert message.count(": ") == 1
+
+
+def test_an_operation_that_does_not_exist_is_answered_with_those_that_work() -> None:
+    with pytest.raises(OptionError) as caught:
+        read_options({"hoodie.datasource.write.operation": "merge"})
+    assert str(caught.value) == (
+        "option 'hoodie.datasource.write.operation' is 'merge'; allowed: upsert, insert, bulk_insert, delete, insert_overwrite, "
+        "insert_overwrite_table, delete_partition"
+    )
+
+
+# --- options that change no rows
+
+
+@pytest.fixture
+def new_session() -> None:
+    """Begins a session in which no warning was shown yet."""
+    forget_shown_warnings()
+
+
+IGNORED: list[tuple[str, object, str]] = [
+    ("hoodie.write.lock.provider", "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider", "needs no lock"),
+    ("hoodie.write.lock.dynamodb.region", "eu-central-1", "needs no lock"),
+    ("hoodie.write.lock.wait_time_ms", 12000, "needs no lock"),
+    ("hoodie.schema.on.read.enable", True, "columns are added"),
+    ("hoodie.partition.metafile.use.base.format", True, "is a properties file"),
+    ("hoodie.metadata.index.column.stats.enable", "TRUE", "no metadata table"),
+    ("hoodie.metadata.record.index.enable", True, "no metadata table"),
+    ("hoodie.datasource.insert.dup.policy", "drop", "SQL INSERT only"),
+    ("hoodie.datasource.overwrite.mode", "dynamic", "SQL INSERT OVERWRITE only"),
+    ("hoodie.write.auto.upgrade", True, "stays at version 6"),
+    ("hoodie.merge.data.validation.enabled", True, "does not count"),
+    ("hoodie.metrics.on", True, "no metrics"),
+    ("hoodie.errortable.enable", True, "fails the write"),
+    ("hoodie.cleaner.delete.bootstrap.base.file", True, "bootstrapped tables only"),
+    ("hoodie.index.hbase.qps.allocator.class", "com.acme.Quota", "qps.fraction"),
+    ("hoodie.is.update.record.for.mor", True, "Hudi sets it itself"),
+    ("hoodie.table.checksum", "1234", "is computed"),
+    ("payload.class", "org.apache.hudi.common.model.EventTimeAvroPayload", "payload.class decides"),
+]
+
+
+@pytest.mark.usefixtures("new_session")
+@pytest.mark.parametrize(("key", "value", "instead"), IGNORED)
+def test_an_option_that_changes_no_rows_is_accepted_with_one_warning_per_session(key: str, value: object, instead: str) -> None:
+    with pytest.warns(IgnoredOptionWarning) as caught:
+        options = read_options({key: value})
+    assert options.is_set(CATALOGUE[key])
+    assert len(caught) == 1
+    assert str(caught[0].message).startswith(f"{key} has no effect: ")
+    assert instead in str(caught[0].message)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_options({key: value})
+    forget_shown_warnings()
+    with pytest.warns(IgnoredOptionWarning):
+        read_options({key: value})
+
+
+@pytest.mark.usefixtures("new_session")
+def test_the_options_of_a_lock_are_named_by_one_warning() -> None:
+    given = {"hoodie.write.lock.provider": "x.Lock", "hoodie.write.lock.zookeeper.url": "zoo", "hoodie.write.lock.num_retries": 3}
+    with pytest.warns(IgnoredOptionWarning) as caught:
+        read_options(given)
+    assert [str(warning.message) for warning in caught] == [
+        f"{', '.join(given)} have no effect: one writer at a time needs no lock, and a second one is refused while the first is at work"
+    ]
+
+
+@pytest.mark.usefixtures("new_session")
+@pytest.mark.parametrize("option", [option for option in ALL if option.ignored], ids=by_key)
+def test_the_default_of_an_option_that_may_be_ignored_does_not_warn(option: Option[Any]) -> None:
+    if option.supported:
+        read_options({option.key: option.default_raw})
+
+
+@pytest.mark.usefixtures("new_session")
+def test_an_ignored_value_of_a_wrong_form_is_an_error() -> None:
+    with pytest.raises(OptionError, match="a whole number, 1 or more"):
+        read_options({"hoodie.write.lock.wait_time_ms": "soon"})
+    with pytest.raises(OptionError, match="allowed: none, drop, fail"):
+        read_options({"hoodie.datasource.insert.dup.policy": "merge"})
+
+
+def test_a_lock_of_several_writers_is_refused_with_their_mode() -> None:
+    with pytest.raises(Unsupported, match=r"hoodie\.write\.concurrency\.mode"):
+        read_options({"hoodie.write.lock.provider": "x.Lock", "hoodie.write.concurrency.mode": "optimistic_concurrency_control"})

@@ -24,6 +24,9 @@ BULK = {**KEYED, OPERATION.key: "bulk_insert"}
 CLASS = "hoodie.datasource.write.keygenerator.class"
 KIND = "hoodie.datasource.write.keygenerator.type"
 KEYGEN = "org.apache.hudi.keygen."
+LAYOUT = "hoodie.storage.layout.partitioner.class"
+POLICY = "hoodie.datasource.insert.dup.policy"
+KEEPS_DUPLICATES = "hoodie.merge.allow.duplicate.on.inserts"
 
 REFUSED = [
     ({**KEYED, KEEP_MAX_COMMITS.key: "20"}, "hoodie.keep.max.commits=20 must be greater"),
@@ -43,6 +46,12 @@ REFUSED = [
         "columns of the record key id",
     ),
     ({**KEYED, "hoodie.index.type": "BUCKET", "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}, "merge-on-read"),
+    (
+        {**KEYED, "hoodie.storage.layout.type": "BUCKET"},
+        "layout.type=BUCKET is for the bucket index: set hoodie.index.type=BUCKET",
+    ),
+    ({**KEYED, LAYOUT: "x.SparkBucketIndexPartitioner"}, "is for the bucket index: set hoodie.index.type=BUCKET"),
+    ({**KEYED, OPERATION.key: "insert", POLICY: "drop", KEEPS_DUPLICATES: "false"}, "policy=drop contradicts .*: leave one out"),
     ({**KEYED, "hoodie.payload.delete.field": "op"}, "needs hoodie.payload.delete.marker"),
     ({**KEYED, "hoodie.table.recordkey.fields": "uuid"}, "contradict each other: leave out the second"),
     (
@@ -54,6 +63,10 @@ REFUSED = [
 FINE = [
     {},
     KEYED,
+    {**KEYED, "hoodie.index.type": "BUCKET", "hoodie.storage.layout.type": "BUCKET", LAYOUT: "x.SparkBucketIndexPartitioner"},
+    {**KEYED, OPERATION.key: "insert", POLICY: "fail", KEEPS_DUPLICATES: "false"},
+    {**KEYED, OPERATION.key: "upsert", POLICY: "drop", KEEPS_DUPLICATES: "false"},
+    {**KEYED, OPERATION.key: "insert", POLICY: "drop"},
     {**KEYED, KEEP_MAX_COMMITS.key: "20", "hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS"},
     {**KEYED, KEEP_MAX_COMMITS.key: "20", "hoodie.cleaner.hours.retained": "12"},
     {**KEYED, KEEP_MAX_COMMITS.key: "21"},

@@ -118,13 +118,13 @@ def test_support_of_class_names_depends_on_case() -> None:
 
 
 def test_a_refusal_names_the_value_what_is_supported_and_what_to_do_instead() -> None:
-    with pytest.raises(Unsupported, match=r"'lz4'.*supported: uncompressed, snappy, gzip, zstd, lz4_raw\. Choose one"):
+    with pytest.raises(Unsupported, match=r"'lz4', which .*: use uncompressed, snappy, gzip, zstd or lz4_raw$"):
         COMPRESSION_CODEC.require_support("lz4")
 
 
 def test_an_option_that_supports_nothing_is_refused_with_any_value() -> None:
     refused = Option("k", whole, 0, "A number.", supported=(), instead="do without")
-    with pytest.raises(Unsupported, match=r"leave it out\. Do without\."):
+    with pytest.raises(Unsupported, match=r"support: do without$"):
         refused.require_support("0")
 
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
-from penstock.options import AREAS, CATALOGUE, render_markdown
+import pytest
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "options.md"
+from penstock.options import AREAS, CATALOGUE, Option, render_markdown, render_missing
+from scripts.render_options import fill_readme
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = ROOT / "docs" / "options.md"
+README = ROOT / "README.md"
+REFUSED = [option for option in CATALOGUE.values() if option.supported is not None and not option.ignored]
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -27,3 +35,26 @@ def test_every_row_has_five_cells() -> None:
 
 def test_a_size_is_shown_in_units_people_read() -> None:
     assert "| `104857600` (100 MiB) |" in render_markdown()
+
+
+def test_the_readmes_list_of_missing_features_is_up_to_date() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert text == fill_readme(text), "run: python scripts/render_options.py"
+    assert render_missing() in text
+
+
+@pytest.mark.parametrize("option", REFUSED, ids=lambda option: option.key)
+def test_the_readmes_list_names_every_option_with_refused_values(option: Option[Any]) -> None:
+    assert re.search(rf"`{re.escape(option.key)}(=[^`]+)?`", render_missing())
+
+
+def test_the_readmes_list_has_a_row_for_every_feature_that_options_wait_for() -> None:
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in render_missing().splitlines()]
+    assert len(rows) == len(set(rows))
+    assert {option.waits_for for option in CATALOGUE.values()} - {""} <= set(rows)
+
+
+def test_a_refused_value_is_in_the_readmes_list_with_its_feature() -> None:
+    lines = render_missing().splitlines()
+    assert "| the record index | `hoodie.index.type=RECORD_INDEX`, `FLINK_STATE` |" in lines
+    assert any("`hoodie.table.cdc.enabled=true`, `hoodie.datasource.query.incremental.format=cdc`" in line for line in lines)

@@ -91,6 +91,6 @@ def test_a_write_to_a_table_may_repeat_its_properties() -> None:
 
 
 def test_another_folder_for_the_archive_is_refused() -> None:
-    with pytest.raises(Unsupported, match=r"'hoodie\.archivelog\.folder' is 'old', which .* supported: archived\. Leave it out"):
+    with pytest.raises(Unsupported, match=r"'hoodie\.archivelog\.folder' is 'old', which .*: leave it out, a table"):
         new_table({**KEYED, "hoodie.archivelog.folder": "old"})
     assert table_properties(new_table({**KEYED, "hoodie.archivelog.folder": "archived"})) == table_properties(new_table(KEYED))
