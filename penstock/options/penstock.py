@@ -27,6 +27,14 @@ DIRECT_INPUT: Final = Option(
     "If the incoming rows are a plain `spark.read.parquet(path)`, the workers read the files themselves, and rows do not pass "
     "through the JVM.",
 )
+SKIP_DAMAGED_BLOCKS: Final = Option(
+    "penstock.log.skip.damaged.blocks",
+    boolean,
+    False,
+    "Queries, writes and table services skip log blocks of completed writes that are damaged, and go on without their rows and "
+    "deletes. A warning counts what is lost. To find the damage, the driver reads all log files of the query, write or plan. If "
+    "not set, a damaged block is an error.",
+)
 PROGRESS: Final = Option(
     "penstock.progress",
     word,

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from penstock import options as o
 from penstock.errors import PenstockError
+from penstock.filegroup.log.damaged_block import DamagedBlock
 from penstock.filegroup.log.scan import (
     CommittedTimes,
     LogScan,
     check_block_type,
-    committed_times,
     scan_slice,
     touched_positions,
 )
@@ -27,6 +27,7 @@ from penstock.filegroup.model import FileSlice
 from penstock.merge.kernels.gather import Positions
 from penstock.read.plan import QueryPlan
 from penstock.storage import Storage
+from penstock.table.damaged_logs import read_committed_times, warn_of_loss
 from penstock.user_warning import warn_user
 
 #: Up to this number of log files the driver reads all headers: that is fast, and a damaged log is reported during planning.
@@ -58,10 +59,12 @@ def read_log_headers(plan: QueryPlan) -> QueryPlan:
     """
     for_spark = _slices_for_spark(plan)
     few_logs = sum(len(file_slice.log_files) for file_slice in plan.slices_with_logs) <= _FEW_LOG_FILES
-    slices = plan.slices_with_logs if few_logs else for_spark
+    # If damaged blocks are skipped, the warning has to count those of all slices.
+    skips_damaged = plan.table.options[o.SKIP_DAMAGED_BLOCKS]
+    slices = plan.slices_with_logs if few_logs or skips_damaged else for_spark
     if not slices:
         return plan
-    times = committed_times(plan.table.timeline, plan.table.base_path, plan.query.as_of)
+    times = read_committed_times(plan.table, plan.query.as_of)
     needs_positions = set(for_spark)
     scans: dict[FileSlice, LogScan] = {}
     touched: dict[FileSlice, Positions] = {}
@@ -84,6 +87,10 @@ def read_log_headers(plan: QueryPlan) -> QueryPlan:
             scans[file_slice] = headers.scan
             if headers.touched is not None:
                 touched[file_slice] = headers.touched
+    lost: list[DamagedBlock] = []
+    for log_scan in scans.values():
+        lost += log_scan.damaged
+    warn_of_loss(plan.table, lost)
     return replace(plan, log_scans=scans, touched=touched, damaged=frozenset(damaged))
 
 

@@ -38,6 +38,7 @@ from penstock.progress import Stages, TaskProgress
 from penstock.services.rollback.run import roll_back, run_rollback
 from penstock.services.table_service import TableService
 from penstock.storage import join
+from penstock.table.damaged_logs import warn_of_skipped_blocks
 from penstock.table.pending import find_pending_clusterings
 from penstock.table.state import TableState, read_table_schema, reload_timeline
 from penstock.timeline.commit_file import WriteStat
@@ -385,6 +386,7 @@ def _run_and_publish(
     slices: list[FileSlice] = []
     for task in tasks:
         slices += task.slices
+    warn_of_skipped_blocks(run.table, slices)
     runner = Runner(run.spark, on_driver=_is_small(run.table, slices))
 
     def count_begun() -> int:

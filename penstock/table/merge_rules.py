@@ -11,7 +11,6 @@ import pyarrow as pa
 from penstock import options as o
 from penstock.errors import Unsupported
 from penstock.filegroup.fill_meta_columns import KEY_COLUMN
-from penstock.filegroup.log.scan import committed_times
 from penstock.filegroup.slice_rows import MergeRules
 from penstock.merge.kernels.gather import find_column
 from penstock.merge.payload_settings import PayloadSettings
@@ -27,6 +26,7 @@ from penstock.options.payloads import PENSTOCK_PAYLOADS
 from penstock.schema import avro_to_arrow, column_defaults, has_operation_column, with_meta_columns, with_operation_column
 from penstock.schema.avro import AvroRecord, parse_avro
 from penstock.storage import temporary_folder
+from penstock.table.damaged_logs import read_committed_times
 from penstock.table.state import TableState
 
 
@@ -73,7 +73,7 @@ def build_merge_rules(
     return MergeRules(
         merger=make_merger(payload, settings=settings),
         schema=_file_schema(schema, keeps_operation),
-        times=committed_times(table.timeline, table.base_path, as_of),
+        times=read_committed_times(table, as_of),
         ordering=ordering if ordering and _orders_logs(ordering, payload, schema) else None,
         memory_bytes=memory_bytes or options[o.MERGE_MAX_BYTES],
         spill_folder=options[o.SPILLABLE_MAP_PATH] or temporary_folder(),

@@ -12,7 +12,7 @@ from functools import partial
 from penstock import clock
 from penstock.errors import AlreadyExists, CorruptFile, WriteConflict
 from penstock.storage import Storage, join
-from penstock.timeline.commit_file import CommitMetadata, read_commit, read_commit_schema
+from penstock.timeline.commit_file import CommitMetadata, WriteStat, read_commit, read_commit_schema
 from penstock.timeline.instant import Action, Instant, State, format_time, next_time
 from penstock.timeline.timeline import Timeline
 
@@ -142,8 +142,8 @@ def read_metadata(storage: Storage, base_path: str, instant: Instant) -> CommitM
     return read_commit(storage.read(instant_path(base_path, instant)), instant.file_name)
 
 
-def read_recorded_size(storage: Storage, base_path: str, time: str, file_name: str) -> int | None:
-    """Return the size that the completed delta commit at `time` recorded for a log file; None if it is not known.
+def read_log_stat(storage: Storage, base_path: str, time: str, file_name: str) -> WriteStat | None:
+    """Return the write stat that the completed delta commit at `time` recorded for a log file; None if it is not known.
 
     It is not known if the delta commit is archived, cannot be parsed, or does not name the file.
     """
@@ -151,8 +151,7 @@ def read_recorded_size(storage: Storage, base_path: str, time: str, file_name: s
         stats = read_metadata(storage, base_path, Instant(time, Action.DELTA_COMMIT, State.COMPLETED)).stats
     except (FileNotFoundError, CorruptFile):
         return None
-    sizes = [stat.file_size_in_bytes for stat in stats if stat.path and stat.path.rpartition("/")[2] == file_name]
-    return max(sizes, default=None)
+    return next((stat for stat in stats if stat.path and stat.path.rpartition("/")[2] == file_name), None)
 
 
 def read_schema(storage: Storage, base_path: str, instant: Instant) -> tuple[str, str | None]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +12,12 @@ import pytest
 
 import penstock
 from penstock.errors import CorruptFile
-from penstock.formats.log import encode_rollback_block
+from penstock.formats.log import encode_rollback_block, scan_blocks
 from tests.kit.templates import Templates
 from tests.table.tables import OPERATION, SIX, TRIPS, Trip, load, snapshot, sorted_rows, trips, write
 
 MOR = {**TRIPS, "hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.compact.inline": "false"}
+SKIP = {"penstock.log.skip.damaged.blocks": "true"}
 CHANGES: tuple[Trip, ...] = (("a", "berlin", 9, 9.5), ("c", "paris", 9, 9.5))
 CHANGED = sorted([*CHANGES, *(row for row in SIX if row[0] not in ("a", "c"))], key=repr)
 #: What a crashed append may leave behind the last whole block: a whole block of a write that never completed, and its beginnings.
@@ -85,3 +89,84 @@ def test_a_query_of_other_partitions_goes_on(spark: Any, path: str) -> None:
         frame.where("city = 'berlin'").count()
     with pytest.raises(CorruptFile, match="it is damaged, and write .* had completed it"):
         load(spark, f"{path}/berlin")
+
+
+# --- damaged blocks that are skipped knowingly
+
+
+def spoil_content(log: Path) -> None:
+    """Change the number of records in the first block. The block stays whole, and its content cannot be decoded."""
+    content = bytearray(log.read_bytes())
+    block = next(iter(scan_blocks(bytes(content))))
+    content[block.content_offset + 4 : block.content_offset + 8] = struct.pack(">i", 1 << 20)
+    log.write_bytes(bytes(content))
+
+
+def spoil_version(log: Path) -> None:
+    """Change the log format version of the first block."""
+    content = bytearray(log.read_bytes())
+    content[17] = 7
+    log.write_bytes(bytes(content))
+
+
+def spoil_start(log: Path) -> None:
+    """Overwrite the first bytes, so that the file does not begin with a block."""
+    log.write_bytes(b"\xa5" * 20 + log.read_bytes()[20:])
+
+
+DAMAGE = {"a torn block": damage, "a content": spoil_content, "a version": spoil_version, "no block": spoil_start}
+#: Without the update of row a.
+WITHOUT = sorted([("a", "berlin", 1, 1.5), *(row for row in CHANGED if row[0] != "a")], key=repr)
+LOST = (
+    r"skips 1 damaged log block \([0-9,]+ bytes\) in 1 log file, with up to 1 changed or deleted rows, of .*log file .*/berlin/"
+)
+
+
+@pytest.mark.parametrize("spoil", DAMAGE.values(), ids=DAMAGE)
+def test_damaged_blocks_are_skipped_on_demand_and_a_warning_counts_what_is_lost(
+    spark: Any, path: str, spoil: Callable[[Path], None]
+) -> None:
+    spoil(log_of(path, "berlin"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        with pytest.raises(Exception, match="log file .*/berlin/"):
+            load(spark, path).collect()
+        with pytest.raises(Exception, match="log file .*/berlin/"):
+            penstock.Table.open(path, spark).compact()
+    with pytest.warns(RuntimeWarning, match=LOST):
+        assert snapshot(spark, path, **SKIP) == WITHOUT
+    with pytest.warns(RuntimeWarning, match=LOST):
+        penstock.Table.open(path, spark).compact(options=SKIP)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert snapshot(spark, path) == WITHOUT
+
+
+def test_a_write_that_reads_logs_skips_damaged_blocks_on_demand(spark: Any, path: str) -> None:
+    damage(log_of(path, "berlin"))
+    moving = {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "true"}
+    moved = ("b", "paris", 30, 30.5)
+    with pytest.raises(CorruptFile, match="it is damaged"):
+        upsert(spark, path, moved, **moving)
+    with pytest.warns(RuntimeWarning, match=LOST):
+        upsert(spark, path, moved, **moving, **SKIP)
+    with pytest.warns(RuntimeWarning, match=LOST):
+        assert snapshot(spark, path, **SKIP) == sorted([moved, *(row for row in WITHOUT if row[0] != "b")], key=repr)
+
+
+def test_a_warning_counts_the_blocks_of_a_query_with_many_log_files(
+    spark: Any, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.read.log_headers._FEW_LOG_FILES", 0)
+    for city in ("berlin", "paris"):
+        damage(log_of(path, city))
+    with pytest.warns(RuntimeWarning, match="skips 2 damaged log blocks .* in 2 log files, with up to 2 changed or deleted rows"):
+        assert snapshot(spark, path, **SKIP) == sorted(SIX, key=repr)
+
+
+def test_a_skipped_torn_tail_counts_as_no_loss(spark: Any, path: str) -> None:
+    log = log_of(path, "berlin")
+    log.write_bytes(log.read_bytes() + BLOCK[:14])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert snapshot(spark, path, **SKIP) == CHANGED

@@ -5,7 +5,9 @@ before any content is read, and returns a `LogScan`:
 
 1. Files come in the order of the slice, blocks in the order of the file. A torn or damaged block is skipped, as in Hudi. But a
    damaged block of a completed Penstock write is an error, because Penstock completes no write with a torn block. Bytes behind
-   the size that the write recorded for its log file are not the write's: a crashed append of another writer left them.
+   the size that the write recorded for its log file are not the write's: a crashed append of another writer left them. If damaged
+   blocks are to be skipped knowingly, no damage is an error: the scan also reads the contents of blocks, leaves out what cannot
+   be read, and lists it.
 2. A block of rows or deletes counts if its instant is committed and not later than the time of the query. If it is later, it is
    skipped, and the blocks behind it are still read. (Hudi 0.15 stops at such a block, even at a rollback block, and may miss
    blocks of earlier commits behind it.)
@@ -19,7 +21,7 @@ before any content is read, and returns a `LogScan`:
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
@@ -28,8 +30,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import CorruptFile, Unsupported
+from penstock.errors import CorruptFile, PenstockError, Unsupported
 from penstock.filegroup.fill_meta_columns import KEY_COLUMN, record_keys
+from penstock.filegroup.log.damaged_block import DamagedBlock
 from penstock.filegroup.model import FileSlice, LogFile
 from penstock.filegroup.names import is_log_token_of
 from penstock.formats.log import BlockType, HeaderKey, LogBlock, read_deletes, read_row_parts, scan_blocks
@@ -37,10 +40,12 @@ from penstock.formats.log.deletes import Deletes
 from penstock.formats.log.large_block import PART_BYTES
 from penstock.merge.kernels.fold import LogRecords
 from penstock.merge.kernels.gather import Positions, find_column, to_array
+from penstock.options import SKIP_DAMAGED_BLOCKS
 from penstock.schema import avro_to_arrow
 from penstock.schema.avro import AvroRecord
 from penstock.storage import Storage
-from penstock.timeline.store import read_recorded_size
+from penstock.timeline.commit_file import WriteStat
+from penstock.timeline.store import read_log_stat
 from penstock.timeline.timeline import Timeline
 
 #: About what a null value takes in an Arrow column: 8 bytes of value or offset, and a validity bit.
@@ -61,6 +66,8 @@ class CommittedTimes:
     #: The table's base path, below which commits record the sizes of log files. They are read only for a damaged log file; None:
     #: the sizes are not known.
     base_path: str | None = None
+    #: Whether damaged blocks of completed writes are skipped and listed. Otherwise they are an error.
+    skips_damaged: bool = False
 
     def sees(self, instant: str) -> bool:
         """Whether a query reads log blocks of this instant: it completed, and is not later than `as_of`."""
@@ -123,6 +130,8 @@ class LogScan:
     counts: ScanCounts = field(default_factory=ScanCounts)
     #: Instants of all blocks of rows and deletes, and targets of all rollback blocks, whether the blocks count or not.
     instants: frozenset[str] = frozenset()
+    #: Damaged blocks of completed or unknown writes that were skipped, because `CommittedTimes.skips_damaged` says so.
+    damaged: tuple[DamagedBlock, ...] = ()
 
 
 def scan_slice(storage: Storage, file_slice: FileSlice, times: CommittedTimes) -> LogScan:
@@ -148,7 +157,9 @@ def scan_slice(storage: Storage, file_slice: FileSlice, times: CommittedTimes) -
 
 
 def scan_log_files(storage: Storage, files: Sequence[LogFile], times: CommittedTimes) -> LogScan:
-    """Read the block headers of log files, and decide which blocks a query reads. The content of blocks is not read.
+    """Read the block headers of log files, and decide which blocks a query reads.
+
+    The content of blocks is read only if damaged blocks are skipped.
 
     Args:
         files: the log files in reading order.
@@ -160,9 +171,12 @@ def scan_log_files(storage: Storage, files: Sequence[LogFile], times: CommittedT
     """
     queue = _BlockQueue(times)
     for file in files:
-        for block, losers in _scan_file(storage, file, times):
-            queue.add(file, block, losers)
-    queue.check_damaged()
+        for block, damage in _scan_file(storage, file, times):
+            queue.add(file, block, damage)
+    if times.skips_damaged:
+        queue.drop_unreadable(storage)
+    else:
+        queue.check_damaged()
     counts = ScanCounts(
         files=len(files),
         size_bytes=sum(file.size_bytes for file in files),
@@ -170,49 +184,75 @@ def scan_log_files(storage: Storage, files: Sequence[LogFile], times: CommittedT
         corrupt_blocks=queue.corrupt_count,
         rollback_blocks=queue.rollback_count,
     )
-    return LogScan(tuple(_put_compacted_in_place(queue.committed)), counts, frozenset(queue.instants))
+    blocks = tuple(_put_compacted_in_place(queue.committed))
+    return LogScan(blocks, counts, frozenset(queue.instants), tuple(queue.damaged))
 
 
-def _scan_file(storage: Storage, file: LogFile, times: CommittedTimes) -> list[tuple[LogBlock, tuple[str, ...]]]:
-    """Return the blocks of a log file, each with the completed Penstock writes whose data was lost with it: none or one.
+def _scan_file(storage: Storage, file: LogFile, times: CommittedTimes) -> list[tuple[LogBlock, DamagedBlock | None]]:
+    """Return the blocks of a log file, each with the damage that it is; None for a block that is whole, or torn by a crash.
 
     If a block is not whole, the commits of the writes that may have written it say where these writes ended. The log is then
     scanned again: a block that ends where a write ended is whole, whatever a crashed append left behind it.
     """
     with open_log_file(storage, file) as log:
-        blocks = list(scan_blocks(log, file_name=file.path))
-        ends: dict[str, int] = {}
+        blocks = list(scan_blocks(log, file_name=file.path, skips_malformed=times.skips_damaged))
+        stats: dict[str, WriteStat] = {}
         corrupt = [block for block in blocks if block.type is BlockType.CORRUPT]
         if corrupt:
-            ends = _read_recorded_ends(storage, file, corrupt, times)
-        if ends:
-            blocks = list(scan_blocks(log, file_name=file.path, known_ends=frozenset(ends.values())))
-    found: list[tuple[LogBlock, tuple[str, ...]]] = []
+            stats = _read_log_stats(storage, file, corrupt, times)
+        if stats:
+            ends = frozenset(stat.file_size_in_bytes for stat in stats.values())
+            blocks = list(scan_blocks(log, file_name=file.path, known_ends=ends, skips_malformed=times.skips_damaged))
+    found: list[tuple[LogBlock, DamagedBlock | None]] = []
     for block in blocks:
-        writers = _completed_writers(file, block, times) if block.type is BlockType.CORRUPT else []
-        found.append((block, tuple(instant for instant in writers if block.offset < ends.get(instant, sys.maxsize))))
+        is_corrupt = block.type is BlockType.CORRUPT
+        found.append((block, _find_damage(file, block, times, stats) if is_corrupt else None))
     return found
 
 
-def _read_recorded_ends(storage: Storage, file: LogFile, corrupt: Sequence[LogBlock], times: CommittedTimes) -> dict[str, int]:
-    """Return the size of a log file after each completed write that may have written one of the corrupt blocks.
+def _find_damage(file: LogFile, block: LogBlock, times: CommittedTimes, stats: Mapping[str, WriteStat]) -> DamagedBlock | None:
+    """Return what was lost with a CORRUPT block; None if no completed write lost anything.
+
+    Args:
+        stats: the write stats of completed writes to the file, by instant.
+    """
+    for instant in _completed_writers(file, block, times):
+        stat = stats.get(instant)
+        if stat is None or block.offset < stat.file_size_in_bytes:
+            problem = f"{block.place}: it is damaged, and write {instant} had completed it"
+            return DamagedBlock(file.path, block.offset, block.size, instant, _count_records(stat), problem)
+    named = block.header.get(HeaderKey.INSTANT_TIME)
+    is_behind = bool(stats) and block.offset >= max(stat.file_size_in_bytes for stat in stats.values())
+    if not block.problem or is_behind or (named is not None and not times.sees(named)):
+        return None
+    records = None if named is None else _count_records(stats.get(named))
+    return DamagedBlock(file.path, block.offset, block.size, named, records, block.problem)
+
+
+def _count_records(stat: WriteStat | None) -> int | None:
+    """Return how many rows and deletes a write put into a log file; None if its write stat is not known."""
+    return None if stat is None else stat.num_writes + stat.num_deletes
+
+
+def _read_log_stats(storage: Storage, file: LogFile, blocks: Iterable[LogBlock], times: CommittedTimes) -> dict[str, WriteStat]:
+    """Return the write stat of each completed write that may have written one of the blocks of a log file, by instant.
 
     A write is missing in the result if it is archived, or if its commit does not name the file.
     """
     if times.base_path is None:
         return {}
     instants: set[str] = set()
-    for block in corrupt:
+    for block in blocks:
         instants.update(_completed_writers(file, block, times))
         named = block.header.get(HeaderKey.INSTANT_TIME)
         if named is not None and times.sees(named):
             instants.add(named)
-    ends: dict[str, int] = {}
+    stats: dict[str, WriteStat] = {}
     for instant in sorted(instants):
-        size_bytes = read_recorded_size(storage, times.base_path, instant, file.name)
-        if size_bytes:
-            ends[instant] = size_bytes
-    return ends
+        stat = read_log_stat(storage, times.base_path, instant, file.name)
+        if stat is not None and stat.file_size_in_bytes:
+            stats[instant] = stat
+    return stats
 
 
 class _BlockQueue:
@@ -221,23 +261,23 @@ class _BlockQueue:
     def __init__(self, times: CommittedTimes) -> None:
         self._times = times
         self.committed: list[BlockInFile] = []
-        #: Damaged blocks, each with the completed Penstock write that wrote it.
-        self._damaged: list[tuple[str, LogBlock]] = []
+        self.damaged: list[DamagedBlock] = []
         self.instants: set[str] = set()
         self.block_count = 0
         self.corrupt_count = 0
         self.rollback_count = 0
 
-    def add(self, file: LogFile, block: LogBlock, losers: Iterable[str]) -> None:
+    def add(self, file: LogFile, block: LogBlock, damage: DamagedBlock | None) -> None:
         """Process the header of the next block: queue the block, drop it, or drop the queued blocks that it rolls back.
 
         Args:
-            losers: the completed writes whose data was lost with the block.
+            damage: what was lost with the block; None if nothing was.
         """
         self.block_count += 1
         if block.type is BlockType.CORRUPT:
             self.corrupt_count += 1
-            self._damaged.extend((instant, block) for instant in losers)
+            if damage is not None:
+                self.damaged.append(damage)
         elif block.is_rollback:
             self.rollback_count += 1
             self._roll_back(block.target_instant)
@@ -250,12 +290,46 @@ class _BlockQueue:
         """Drop the blocks of the instant `target`, damaged ones too, because a rollback block cancels them."""
         self.instants.add(target)
         self.committed = [entry for entry in self.committed if entry.block.instant != target]
-        self._damaged = [(instant, block) for instant, block in self._damaged if instant != target]
+        self.damaged = [block for block in self.damaged if block.instant != target]
 
     def check_damaged(self) -> None:
         """Raise CorruptFile if a block of a completed write is damaged and not rolled back. Call after the last `add`."""
-        for instant, block in self._damaged:
-            raise CorruptFile(f"{block.place}: it is damaged, and write {instant} had completed it; restore the file from a copy")
+        for block in self.damaged:
+            raise CorruptFile(
+                f"{block.problem}; restore the file from a copy, or set {SKIP_DAMAGED_BLOCKS.key}=true to go on without the block"
+            )
+
+    def drop_unreadable(self, storage: Storage) -> None:
+        """Read the contents of the blocks to read; move those that cannot be read to `damaged`. Call after the last `add`."""
+        readable: list[BlockInFile] = []
+        for file, entries in groupby(self.committed, attrgetter("file")):
+            with open_log_file(storage, file) as log:
+                for entry in entries:
+                    problem = _find_content_problem(log, entry.block)
+                    if problem is None:
+                        readable.append(entry)
+                        continue
+                    block = entry.block
+                    stat = _read_log_stats(storage, file, [block], self._times).get(block.instant)
+                    lost = DamagedBlock(file.path, block.offset, block.size, block.instant, _count_records(stat), problem)
+                    self.damaged.append(lost)
+        self.corrupt_count += len(self.committed) - len(readable)
+        self.committed = readable
+
+
+def _find_content_problem(log: pa.NativeFile, block: LogBlock) -> str | None:
+    """Read the whole content of a block; return what is wrong with it, or None if it can be read."""
+    try:
+        _ = block.positions  # raises an error if the positions in the header cannot be decoded
+        if block.type is BlockType.DELETE:
+            _check_keys(read_deletes(log, block).keys, block)
+        else:
+            check_block_type(block)
+            for _ in read_row_parts(log, block, read_schema=block.schema):
+                pass
+    except PenstockError as problem:
+        return str(problem)
+    return None
 
 
 def _with_shared_schema(block: LogBlock) -> LogBlock:

@@ -60,6 +60,7 @@ class LogBlock:
         header: the values of the header by number of the key (`HeaderKey`). Keys that `HeaderKey` lacks are kept.
         footer: the values of the footer, in the same form.
         content_offset: the offset of the content in the file.
+        problem: of a CORRUPT block that has the size its ends name: why its parts cannot be read. Empty for a torn block.
     """
 
     type: BlockType
@@ -71,6 +72,7 @@ class LogBlock:
     content_size: int = 0
     version: int = FORMAT_VERSION
     file_name: str = ""
+    problem: str = ""
 
     @property
     def is_data(self) -> bool:

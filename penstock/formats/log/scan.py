@@ -25,13 +25,16 @@ _MOST_TORN_HEADER = 1024 * 1024
 _WRITTEN_TYPES = frozenset(kind.value for kind in BlockType) - {BlockType.CORRUPT.value}
 
 
-def scan_blocks(log: Any, *, file_name: str = "", known_ends: frozenset[int] = frozenset()) -> Iterator[LogBlock]:
+def scan_blocks(
+    log: Any, *, file_name: str = "", known_ends: frozenset[int] = frozenset(), skips_malformed: bool = False
+) -> Iterator[LogBlock]:
     """Yield the blocks of a log file in order, without their contents.
 
     Args:
         log: an open log file, or its bytes.
         file_name: the file's name, for error messages.
         known_ends: offsets at which completed writes ended. The bytes behind them may be anything, up to the next magic.
+        skips_malformed: whether to yield a CORRUPT block with a `problem` where this function would raise an error.
 
     Raises:
         CorruptFile: the file does not begin with a block, or a block is whole but malformed.
@@ -43,8 +46,13 @@ def scan_blocks(log: Any, *, file_name: str = "", known_ends: frozenset[int] = f
     while at < end:
         # This can only fail at the beginning of the file: every later block was found by its magic, or follows a known end.
         if at not in known_ends and end - at >= len(MAGIC) and _read(file, at, len(MAGIC)) != MAGIC:
-            raise CorruptFile(f"log file {file_name or '(unnamed)'}, byte {at}: there is no block")
-        block = _block_at(file, at, end, file_name, known_ends)
+            problem = f"log file {file_name or '(unnamed)'}, byte {at}: there is no block"
+            if not skips_malformed:
+                raise CorruptFile(problem)
+            next_at = _find_magic(file, at + 1, end)
+            block = LogBlock(BlockType.CORRUPT, at, next_at - at, file_name=file_name, problem=problem)
+        else:
+            block = _block_at(file, at, end, file_name, known_ends, skips_malformed)
         yield block
         at += block.size
 
@@ -75,7 +83,9 @@ def scan_blocks_backwards(log: Any, *, file_name: str = "") -> Iterator[LogBlock
         end = block.offset
 
 
-def _block_at(file: Any, at: int, end: int, file_name: str, known_ends: frozenset[int] = frozenset()) -> LogBlock:
+def _block_at(
+    file: Any, at: int, end: int, file_name: str, known_ends: frozenset[int] = frozenset(), skips_malformed: bool = False
+) -> LogBlock:
     """Return the block at offset `at`. A block that is not whole has type CORRUPT and extends to the next magic, or to `end`.
 
     A CORRUPT block that begins before a known end extends at most to that end.
@@ -83,6 +93,7 @@ def _block_at(file: Any, at: int, end: int, file_name: str, known_ends: frozense
     Args:
         end: the end of the file.
         known_ends: offsets at which completed writes ended.
+        skips_malformed: whether to return a malformed block as a CORRUPT block with a `problem`.
     """
     size = _whole_size(file, at, end, known_ends)
     if size is None:
@@ -91,7 +102,15 @@ def _block_at(file: Any, at: int, end: int, file_name: str, known_ends: frozense
         next_at = min([next_at, *(known for known in known_ends if known > at)])
         header = _read_torn_header(file, at, next_at)
         return LogBlock(BlockType.CORRUPT, at, next_at - at, header, file_name=file_name)
-    return _read_block(file, at, size, file_name)
+    if not skips_malformed:
+        return _read_block(file, at, size, file_name)
+    try:
+        block = _read_block(file, at, size, file_name)
+        _ = block.target_instant if block.is_rollback else block.instant  # raises an error if the header has none
+        return block
+    except (CorruptFile, Unsupported) as problem:
+        header = _read_torn_header(file, at, at + size)
+        return LogBlock(BlockType.CORRUPT, at, size, header, file_name=file_name, problem=str(problem))
 
 
 def _read_torn_header(file: Any, at: int, end: int) -> dict[int, str]:

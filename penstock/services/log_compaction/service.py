@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock import options as o
-from penstock.filegroup.log.scan import committed_times, scan_log_files
+from penstock.filegroup.log.scan import scan_log_files
 from penstock.options.operation import Operation
 from penstock.services.compaction.plan import plan_operation, slices_with_logs
 from penstock.services.compaction.planned_slices import list_folders, named_slice, remaining_operations, unnamed_logs
 from penstock.services.compaction.table_type import check_merge_on_read
 from penstock.services.log_compaction.join_slice import JoinTask, join_slice
 from penstock.services.planned import PlannedService, PlanRun
+from penstock.table.damaged_logs import read_committed_times
 from penstock.table.file_settings import log_block_format, merge_file_settings
 from penstock.table.listing import list_groups, load_visibility
 from penstock.table.pending import find_pending_groups, load_compaction_plan
@@ -70,7 +71,7 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
     def make_plan(self, table: TableState) -> CompactionPlan | None:
         """Plan a log compaction of the slices that have enough log blocks by the options; None if no slice has."""
         busy = find_pending_groups(table).keys()
-        times = committed_times(table.timeline, table.base_path)
+        times = read_committed_times(table)
         operations = []
         for file_slice in slices_with_logs(list_groups(table), load_visibility(table), busy):
             blocks = scan_log_files(table.storage, file_slice.log_files, times).blocks

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 from penstock import options as o
 from penstock.filegroup.model import FileSlice
 from penstock.index.bucket_hash import Buckets
 from penstock.index.entry_store import EntryStore
+from penstock.table.damaged_logs import warn_of_skipped_blocks
 from penstock.workers.runner import Runner
 from penstock.write.context import WriteContext
 from penstock.write.locate.assign import assign_pieces
@@ -142,6 +144,7 @@ class Planner:
         logs_alone = rules.index.finds_rows_in_logs
         slices = list_write_slices(table, partitions, instant=rules.settings.instant, logs_alone=logs_alone)
         rules.index.check_slices(table, slices)
+        warn_of_skipped_blocks(table, chain.from_iterable(slices.values()))
         check_not_clustered(table, rules.index, answers, slices)
         if moves and not self.locates_all:
             relocated = relocate_rows(rules, pieces, answers.select_slices(slices), self.write.partition_columns, self.runner)
@@ -163,4 +166,5 @@ class Planner:
         partitions = None if rules.index.is_global else sorted({piece.path for piece in self.pieces})
         slices = list_write_slices(table, partitions, instant=rules.settings.instant, logs_alone=True)
         rules.index.check_slices(table, slices)
+        warn_of_skipped_blocks(table, chain.from_iterable(slices.values()))
         return slices

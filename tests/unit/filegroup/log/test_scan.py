@@ -322,6 +322,50 @@ def test_without_a_readable_commit_the_size_is_not_known_and_damage_stays_an_err
             built.values(rules_of(times=replace(ALL_TIMES, base_path="/t")))
 
 
+SKIPS = replace(ALL_TIMES, base_path="/t", skips_damaged=True)
+
+
+@pytest.mark.parametrize("block", [data("02", ("a", 1, 1)), data("02", ("a", 1, 1), parquet=True), deletes("02", ["b"])])
+@pytest.mark.parametrize("owner", ["02", None], ids=["a log of Penstock", "a log of Hudi"])
+def test_no_flipped_byte_in_a_structural_field_stops_a_scan_that_skips_damage(block: bytes, owner: str | None) -> None:
+    (scanned,) = scan_blocks(block)
+    more = data("03", ("z", 3, 2))
+    right = Slice().base(("b", 9, 0)).log(block + more).values()
+    skipped = Slice().base(("b", 9, 0)).log(more).values()
+    for place in (*range(30), *range(scanned.content_offset - 8, scanned.content_offset), *range(len(block) - 8, len(block))):
+        damaged = bytearray(block)
+        damaged[place] ^= 0xFF
+        built = Slice().base(("b", 9, 0)).log(bytes(damaged) + more, of=owner)
+        assert built.values(rules_of(times=SKIPS)) in (right, skipped), place
+        if owner and built.values(rules_of(times=SKIPS)) == skipped:
+            assert [found.instant for found in scan(built, SKIPS).damaged] == ["02"]
+
+
+def test_a_skipped_block_is_listed_with_what_its_write_had_put_into_the_log() -> None:
+    built = Slice().base().log(FIRST[:-1] + b"x", LAST, of="02")
+    record_size(built, "02", built.made.log_files[0], len(FIRST) + len(LAST))
+    (lost,) = scan(built, SKIPS).damaged
+    assert (lost.path, lost.offset, lost.size_bytes) == (built.made.log_files[0].path, 0, len(FIRST))
+    assert (lost.instant, lost.records) == ("02", 1)
+    assert scan(built, SKIPS).counts.corrupt_blocks == 1
+
+
+def test_the_blocks_that_a_log_compaction_joined_are_read_if_the_joined_block_is_damaged() -> None:
+    joined = bytearray(compacted("05", "02,03", ("a", 3, 2), ("b", 2, 1)))
+    (block,) = scan_blocks(bytes(joined))
+    joined[block.content_offset + 4 : block.content_offset + 8] = struct.pack(">i", 1 << 20)
+    built = Slice().base().log(FIRST, LAST).log(bytes(joined))
+    assert built.values(rules_of(times=SKIPS)) == {"a": 3, "b": 2}
+    assert [lost.instant for lost in scan(built, SKIPS).damaged] == ["05"]
+
+
+def test_damage_of_a_write_that_never_completed_or_was_rolled_back_is_no_loss() -> None:
+    torn = Slice().base().log(FIRST, of="02").log(LAST[:-1], of="03")
+    assert scan(torn, replace(SKIPS, completed=frozenset({"01", "02"}))).damaged == ()
+    torn.log(encode_rollback_block(instant="04", target_instant="03"))
+    assert scan(torn, SKIPS).damaged == ()
+
+
 def _answer(built: Slice) -> object:
     try:
         return built.values()
