@@ -73,7 +73,7 @@ def _groups_in(replaced: Replaced) -> set[GroupId]:
 def _check_compactions_are_planned(table: TableState, timeline: Timeline, base_instants: Set[str]) -> None:
     """Raise WriteConflict if the base instant of a new log file is a compaction that is no longer on the timeline.
 
-    A base instant before the start of the timeline is no conflict: it is archived, and its slice exists.
+    A base instant before the start of the timeline is no conflict: that instant is archived, and its slice exists.
 
     Args:
         timeline: the timeline, loaded for this check.
@@ -89,8 +89,8 @@ def _check_not_replaced(table: TableState, time: str, timeline: Timeline, groups
     """Raise WriteConflict if a replace commit has replaced one of the file groups since the change began, or is about to.
 
     The service that deletes expired partitions names their file groups in its inflight file and then reads the timeline for
-    concurrent writes. A write reads the timeline for inflight replace commits before it publishes. So at least one of the two
-    sees the other.
+    concurrent writes. A write reads the timeline for inflight replace commits before it publishes. So at least the service finds
+    the write, or the write finds the service.
 
     Args:
         table: the table with the timeline as it was when the change began.

@@ -42,7 +42,7 @@ def heartbeat_path(base_path: str, instant: str) -> str:
 
 
 def list_heartbeats(table: TableState) -> list[FileInfo]:
-    """Return the files in the table's heartbeat folder, those of dead writers too."""
+    """Return all files in the table's heartbeat folder, including the files of dead writers."""
     return table.storage.list(join(table.base_path, FOLDER, _HEARTBEATS))
 
 

@@ -24,7 +24,7 @@ from penstock.storage import Storage, join, walk
 
 
 def open_write(storage: Storage, base_path: str, instant: str, style: MarkerStyle = MarkerStyle.DIRECT) -> None:
-    """Open a write: create the file `open` in its marker folder. While it exists, tasks of the write may create data files.
+    """Open a write: create the file `open` in its work folder. Tasks of the write may create data files while this file exists.
 
     Args:
         instant: the instant time of the write.
@@ -37,7 +37,7 @@ def open_write(storage: Storage, base_path: str, instant: str, style: MarkerStyl
 
 
 def seal(storage: Storage, base_path: str, instant: str) -> bool:
-    """Seal a write: delete the file `open` of its marker folder. From then on its tasks may create no data files.
+    """Seal a write: delete the file `open` in its work folder. From then on the tasks of the write may create no data files.
 
     Return whether the file existed. False means that the write was already sealed, or that Hudi wrote it.
     """
@@ -62,7 +62,7 @@ def reconcile(storage: Storage, base_path: str, instant: str, written: Iterable[
     """Delete the data files of a write that have a marker but are not in `written`; return the paths of the deleted files.
 
     These are files of lost task attempts. Log files are deleted too: each belongs to one attempt of a task, and a reader accepts
-    every block of a committed instant, so it would read the rows of the lost attempt as well.
+    every block of a committed instant, also the blocks of the lost attempt.
 
     Args:
         written: paths of the data files that the write stats name, relative to the base path.

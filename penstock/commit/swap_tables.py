@@ -34,7 +34,7 @@ REPLACED_SUFFIX = ".penstock-old"
 
 
 def new_table_path(base_path: str) -> str:
-    """Return a new, unique path inside the table at `base_path`, at which to write the table that replaces it."""
+    """Return a new, unique path inside the table at `base_path`. The table that will replace the old one is written there."""
     return join(base_path, FOLDER, TEMP, f"{OVERWRITE}-{clock.new_uuid()}")
 
 
@@ -103,7 +103,7 @@ def _restore_old_table(storage: Storage, base_path: str, old_table: str, error: 
 
 
 def finish_overwrite(storage: Storage, base_path: str) -> None:
-    """Finish a swap that a crash interrupted; do nothing if there is none.
+    """Finish a swap of tables that a crash interrupted; do nothing if there is none.
 
     Move the new table to `base_path`, or the old table if the new one has missing files. Then delete the old table if it was
     replaced. Safe to run in two processes at once, and during a swap.

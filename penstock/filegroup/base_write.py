@@ -226,7 +226,7 @@ class RollingWriter:
 
     @property
     def _next_file_id(self) -> str:
-        """The file id of the file group that will be opened next: the fixed one if set, otherwise a generated one."""
+        """The file id of the file group that will be opened next: the writer's `file_id` if set, otherwise a generated one."""
         return self._only_file_id or f"{self._file_id_prefix}-{self._files}"
 
     def flush(self) -> None:

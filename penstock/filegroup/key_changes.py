@@ -89,10 +89,10 @@ def read_changed_keys(storage: Storage, path: str) -> Iterator[pa.Array]:
 
 
 def _path(folder: str, change: KeyChange, file_name: str) -> str:
-    """Return the path of the key change file for one data file: of the keys added to it or removed from it, as `change` says."""
+    """Return the path of the key change file for one data file. `change`: whether it lists the added or the removed keys."""
     return join(folder, _name(change, file_name))
 
 
 def _name(change: KeyChange, file_name: str) -> str:
-    """Return the name of the key change file for one data file: of the keys added to it or removed from it, as `change` says."""
+    """Return the name of the key change file for one data file. `change`: whether it lists the added or the removed keys."""
     return f"{file_name}.{change.value}"

@@ -57,7 +57,7 @@ class KeyFooter:
             self._resume(settings, old, old_rows)
 
     def _resume(self, settings: BloomSettings, old: Mapping[str, str], old_rows: int) -> None:
-        """Continue the bloom filter of the old base file, unless there is none or it is too small for the old file's rows.
+        """Continue the bloom filter of the old base file. Does nothing if there is none, or if it is too small for the old rows.
 
         Args:
             old: the footer of the old base file.

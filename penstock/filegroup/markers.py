@@ -98,7 +98,7 @@ def check_open(storage: Storage, base_path: str, instant: str) -> None:
 
 
 def open_file(base_path: str, instant: str) -> str:
-    """Return the path of the file `open`. While it exists, tasks of the write at `instant` may create data files."""
+    """Return the path of the file `open` of the write at `instant`. Tasks may create data files while that file exists."""
     return join(work_folder(base_path, instant), _OPEN)
 
 

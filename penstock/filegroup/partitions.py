@@ -35,7 +35,7 @@ def withdraw_partition(storage: Storage, base_path: str, partition_path: str, in
 
 
 def is_metafile(name: str) -> bool:
-    """Whether a file name is that of a partition metafile, or of Hadoop's checksum of one."""
+    """Whether a file name is that of a partition metafile, or of the checksum file that Hadoop writes for a metafile."""
     return name in (PARTITION_METAFILE, f".{PARTITION_METAFILE}.crc")
 
 

@@ -77,7 +77,7 @@ class TaskOutput:
         return join(partition_path, name) if partition_path else name
 
     def reserve_row_numbers(self, count: int) -> int:
-        """Reserve the next `count` row numbers of this task, for sequence numbers; return the first of them."""
+        """Reserve the next `count` row numbers of this task, for sequence numbers; return the first reserved number."""
         first = self._next_row
         self._next_row += count
         return first
@@ -109,7 +109,7 @@ class TaskOutput:
         self._announcements += 1
 
     def create(self, file_path: str, kind: MarkerType) -> pa.NativeFile:
-        """Create a data file and open it for writing. Its marker is written first, unless `announce` wrote it.
+        """Create a data file and open it for writing. The file's marker is written first, unless `announce` wrote it.
 
         Args:
             file_path: the path below the table's base path.

@@ -64,7 +64,10 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _is_continued(line: str) -> bool:
-    """Whether the next line continues this one: an odd number of backslashes ends it, and the last escapes the line end."""
+    """Whether the next line continues this line, which then ends with an odd number of backslashes.
+
+    The last backslash escapes the line end.
+    """
     backslashes = len(line) - len(line.rstrip("\\"))
     return backslashes % 2 == 1
 
@@ -100,7 +103,11 @@ def _unescape_match(match: re.Match[str]) -> str:
 
 
 def _escape(text: str, *, every_space: bool) -> str:
-    """Escape a key or value. `every_space`: whether all spaces are escaped, or only leading ones."""
+    """Escape a key or value for a properties file.
+
+    Args:
+        every_space: whether to escape all spaces, or only leading ones.
+    """
     leading_spaces = len(text) - len(text.lstrip(" "))
     escaped = []
     for number, char in enumerate(text):

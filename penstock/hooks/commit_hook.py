@@ -91,7 +91,7 @@ class Hook:
     """
 
     def before_commit(self, commit: PendingCommit) -> None:
-        """Check or report a commit that is about to be published. Raise an error to stop it."""
+        """Check or report a commit that is about to be published. Raise an error to stop the commit."""
 
     def after_commit(self, commit: PublishedCommit) -> None:
         """React to a commit that was published, for example notify another system. An error does not undo the commit."""

@@ -78,7 +78,7 @@ class Ring:
     changes: int = 0
 
     def numbers(self, hashes: Int64s) -> Int64s:
-        """Return for each hash value the number of the bucket that holds it."""
+        """Return for each hash value the number of the bucket that holds keys with this hash."""
         return np.searchsorted(np.array(self.values, np.int64), hashes, side="left").astype(np.int64) % len(self.values)
 
     def number_of(self, file_id: str) -> int | None:
@@ -169,7 +169,7 @@ class HashRings(Buckets):
     is_kept_in_table = True
 
     def ring(self, partition_path: str) -> Ring:
-        """Return the ring of a partition: the stored one, or the default ring if none is stored."""
+        """Return the ring of a partition: the stored ring if there is one, otherwise the default ring."""
         return self.stored.get(partition_path) or default_ring(partition_path, self.count)
 
     def numbers(self, keys: RecordKeys, partition_path: str = "") -> Int64s:
@@ -276,7 +276,7 @@ class HashRings(Buckets):
 
 
 def has_rings(table: TableState) -> bool:
-    """Whether the table stores hash rings under .hoodie/.bucket_index. Then it was written with consistent hashing."""
+    """Whether the table stores hash rings under .hoodie/.bucket_index, because it was written with consistent hashing."""
     return table.storage.stat(join(table.base_path, _RING_FOLDER)) is not None
 
 
@@ -373,7 +373,7 @@ def drop_changed_rings(table: TableState, instant: str) -> None:
 
 
 def _make_ring_path(table: TableState, partition_path: str, instant: str) -> str:
-    """Return the path of a partition's ring file for an instant, and create the folder that holds it."""
+    """Create the folder for a partition's ring files, and return the path of the ring file for an instant in that folder."""
     folder = join(table.base_path, _RING_FOLDER, partition_path)
     table.storage.make_dirs(folder)
     return join(folder, instant + _RING_SUFFIX)

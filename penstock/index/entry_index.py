@@ -174,7 +174,7 @@ def _has_rows(table: TableState) -> bool:
 
 
 def _list_slices(table: TableState, partitions: Sequence[str] | None = None) -> Iterator[FileSlice]:
-    """Yield the file slices that a snapshot query reads: those of the named partitions, or of all partitions if None."""
+    """Yield the file slices that a snapshot query reads, of these partitions; of all partitions if `partitions` is None."""
     list_slices = list_merged_slices if table.is_merge_on_read else list_base_slices
     for slices in list_slices(table, partitions).values():
         yield from slices

@@ -55,7 +55,7 @@ class Entries(Protocol):
         """
 
     def put(self, keys: Sequence[str], entries: Sequence[Entry]) -> None:
-        """Write one entry for each key, replacing an existing one."""
+        """Write one entry for each key. An existing entry of the key is replaced."""
 
     def remove(self, keys: Sequence[str]) -> None:
         """Delete the entry of each key. A key without entry is ignored."""

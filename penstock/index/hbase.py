@@ -214,7 +214,7 @@ class HBaseEntries:
         return [entry_by_key.get(key.encode()) for key in keys]
 
     def put(self, keys: Sequence[str], entries: Sequence[Entry]) -> None:
-        """Write one entry for each key, replacing an existing one."""
+        """Write one entry for each key. An existing entry of the key is replaced."""
         pairs = list(zip(keys, entries, strict=True))
         for batch in _batches(pairs, self._store.put_batch):
             self._put_rate.take(len(batch))

@@ -184,7 +184,7 @@ def _look_up_together(key_columns: Mapping[int, pa.ChunkedArray], keys: WantedKe
 
 
 def holds_any_key(storage: Storage, base: BaseFile, keys: WantedKeys, pruning: Pruning) -> bool:
-    """Whether a base file holds any of the wanted keys. Stops reading at the first row group that has one.
+    """Whether a base file holds any of the wanted keys. Stops reading at the first row group with a wanted key.
 
     Args:
         pruning: the parts of the footer that may rule out keys.

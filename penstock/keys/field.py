@@ -85,7 +85,11 @@ def _missing_field(schema: StructType, name: str, option: str) -> SchemaError:
 
 
 def _list_names(struct: StructType, prefix: str = "") -> Iterator[str]:
-    """Yield the names of all fields, those inside structs as paths such as `a.b`."""
+    """Yield the names of all fields of a struct. A field inside a nested struct is named by its path, such as `a.b`.
+
+    Args:
+        prefix: the path of the struct, with a dot at the end; empty for the top level.
+    """
     for field in struct.fields:
         yield prefix + field.name
         if isinstance(field.dataType, StructType):

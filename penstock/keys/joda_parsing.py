@@ -118,7 +118,7 @@ class TextReader:
     def _make_cases(self, reading: Reading, text: Column, result: Result) -> list[tuple[Column, Column]]:
         """Return (condition, value) pairs of expressions: whether a date string fits the pattern, and its `result` if it does.
 
-        If the pattern has a fixed width, the first condition cuts the date string by position. The last one uses the regular
+        If the pattern has a fixed width, the first pair cuts the date string by position. The last pair uses the regular
         expression.
         """
         cases = [(text.rlike(reading.regex), self._by_groups(reading, text, result))]

@@ -34,9 +34,10 @@ def key_of_all_fields(
 
 
 def bare_key(schema: StructType, name: str, settings: KeySettings) -> tuple[Column, str | None]:
-    """Return the expression of a record key that is the value of one field, and the name of its plain column.
+    """Return the expression of a record key that is the value of one field, and the key's plain column.
 
-    The plain column is the field itself if it is a top-level string column, otherwise None.
+    The plain column is the name of the field if the field is a top-level string column, which already holds the key; otherwise
+    None.
     """
     field = find_field(schema, name, option=RECORD_KEY_OPTION)
     text = text_of(field, settings, option=RECORD_KEY_OPTION)

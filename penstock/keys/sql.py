@@ -27,7 +27,7 @@ _SECONDS_TEXT = 19
 
 @dataclass(frozen=True)
 class SqlKeyGenerator:
-    """A key generator that wraps another one, the origin. It only changes how timestamps are printed in partition paths."""
+    """A key generator that wraps another generator, the origin. It only changes how timestamps are printed in partition paths."""
 
     settings: KeySettings
 
@@ -60,6 +60,7 @@ class SqlKeyGenerator:
 
 
 def _is_timestamp(field: Field) -> bool:
+    """Whether the field is a Spark timestamp, with or without a time zone."""
     return isinstance(field.type, (TimestampType, TimestampNTZType))
 
 

@@ -21,7 +21,7 @@ AGGREGATES = ("sum", "max", "min", "first", "last", "collect")
 
 @dataclass(frozen=True)
 class Aggregate(JoiningMerger):
-    """A merger that aggregates named columns over all rows of a key. The other columns are those of the newest row.
+    """A merger that aggregates named columns over all rows of a key. Columns without an aggregate are those of the newest row.
 
     `sum`, `max`, `min`, `first` and `last` skip nulls; `collect` concatenates lists.
     """

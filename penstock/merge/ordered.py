@@ -26,7 +26,7 @@ from penstock.schema import META_COLUMNS
 class OrderedMerger(Merger):
     """A base class of mergers: a delete or a fresh row takes effect unless the stored row has the greater ordering value.
 
-    A fresh row is one that a delete of its key precedes in the batch or log: it takes no value from the stored row.
+    A row is fresh if a delete of its key precedes it in the batch or log. A fresh row takes no value from the stored row.
     """
 
     logs_deletes_as_rows = True
@@ -57,7 +57,7 @@ class OrderedMerger(Merger):
     def choose(self, old: pa.Table, new: pa.Table, otherwise: Choice) -> Choices:
         """Return the choice for each (stored, incoming) pair of rows.
 
-        If the incoming row is a delete, or a delete of its key precedes it in the batch or log, it wins unless the stored row
+        An incoming delete wins, and so does an incoming row after a delete of its key in the batch or log, unless the stored row
         has the greater ordering value. Every other pair gets `otherwise`.
         """
         late = self.stored_is_newer(old, new)
@@ -103,10 +103,7 @@ class JoiningMerger(OrderedMerger):
         return Folded(join_neighbours(left, self._join_in_order), fresh)
 
     def _join_in_order(self, older: pa.Table, newer: pa.Table) -> pa.Table:
-        """Join row i of `older` and row i of `newer`, which have the same key, to one row.
-
-        The row of `newer` is never the late one.
-        """
+        """Join row i of `older` and row i of `newer`, which have the same key, to one row. The row of `newer` came later."""
         rows = self.join(older, newer, np.zeros(older.num_rows, np.bool_))
         return _take_later_meta_columns(rows, older, newer)
 

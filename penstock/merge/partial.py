@@ -171,8 +171,8 @@ def _find_first_merged(runs: Runs) -> Positions:
 def _sort_by_precedence(runs: Runs) -> Runs:
     """Return a copy in which each run (the rows of one key) is sorted so that a column's last non-null value is its merged value.
 
-    A row with the greatest ordering value so far is put behind the rows that came before it. Any other row is late, is put in
-    front of them, and so only fills columns that are null in all of them.
+    A row with the greatest ordering value so far stays behind the rows that came before it. Any other row is late and is put in
+    front, so it only fills columns that are null in all these rows.
     """
     if runs.ranks is None:
         return runs

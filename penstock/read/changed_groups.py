@@ -170,7 +170,7 @@ class FilePattern:
 
 
 def keep_matching(changed: Mapping[GroupKey, ChangedFiles], base_path: str, pattern: FilePattern) -> dict[GroupKey, ChangedFiles]:
-    """Return those file groups of `changed` that have a changed file whose full path matches the pattern."""
+    """Return the file groups of `changed` that have a changed file whose full path matches the pattern."""
     matching: dict[GroupKey, ChangedFiles] = {}
     for group, files in changed.items():
         names = (*files.files, *files.renamed)

@@ -41,7 +41,7 @@ def find_frame(spark: SparkSession, query: Query, table: TableState) -> DataFram
 
 
 def keep_frame(spark: SparkSession, plan: QueryPlan, query: Query, frame: DataFrame) -> None:
-    """Add the DataFrame of a query to the cache if it reads many files and no log files.
+    """Add the DataFrame of a query to the cache if the DataFrame reads many files and no log files.
 
     Args:
         plan: the plan that `frame` reads.

@@ -42,7 +42,7 @@ _FEW_WRITES = 10
 
 
 def plan_incremental(query: Query, table: TableState) -> QueryPlan:
-    """Plan an incremental query: decide which file slices answer it.
+    """Plan an incremental query: decide which file slices the query reads.
 
     Raises:
         OptionError: the query has no begin, or the table does not support incremental queries.

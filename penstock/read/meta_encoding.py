@@ -97,7 +97,7 @@ def _blank_known(rows: pa.Table, name: str, is_known: pa.ChunkedArray) -> pa.Tab
 
 
 def decode_columns(columns: StructType, encoding: MetaEncoding) -> list[Column | str]:
-    """Return one Spark expression per column of `columns`, which rebuilds it from the encoded rows that workers send.
+    """Return one Spark expression for each of `columns`. The expressions rebuild the columns from the rows that workers send.
 
     A column that is not encoded is returned as its plain name, because each call of a Spark function costs a call to the JVM.
     """
@@ -105,7 +105,7 @@ def decode_columns(columns: StructType, encoding: MetaEncoding) -> list[Column |
 
 
 def _decode_column(name: str, encoding: MetaEncoding) -> Column | str:
-    """Return a Spark expression that rebuilds one column from the encoded rows; its plain name if it is not encoded."""
+    """Return a Spark expression that rebuilds the column `name` from the rows that workers send; `name` if it is not encoded."""
     sent = quoted(name)
     if name in encoding.numbered:
         texts = F.from_json(F.lit(json.dumps(encoding.numbered[name])), "array<string>")

@@ -71,7 +71,7 @@ class QueryPlan:
 
 
 def plan_query(query: Query, table: TableState) -> QueryPlan:
-    """Plan a snapshot, read-optimized or time travel query: decide which file slices answer it.
+    """Plan a snapshot, read-optimized or time travel query: decide which file slices the query reads.
 
     Raises:
         OptionError: no partition matches the query's paths, or the table cannot be read as of the query's time.

@@ -68,7 +68,7 @@ def _only_equal(frame: DataFrame, equals: Iterable[tuple[str, object]]) -> DataF
 
 
 def _wanted_columns(plan: QueryPlan, schema: StructType) -> StructType:
-    """Return the columns that the DataFrame will have: only those of `query.columns` if slices have logs, otherwise all.
+    """Return the columns that the DataFrame will have: only `query.columns` if slices have logs, otherwise all columns.
 
     Spark cannot prune columns that Python workers send, so workers must be started with the wanted columns alone. Without logs
     Spark prunes columns itself.

@@ -90,7 +90,7 @@ class _FileCheck:
     def _needed_by_commits(self) -> Iterator[tuple[FilePlace, str]]:
         """Yield (file, reason) for each file that a snapshot query reads.
 
-        These are the newest base file of each file group and the log files on top of it.
+        These are the newest base file of each file group, and the log files on top of that base file.
         """
         seen = load_visibility(self.table)
         newest_bases = self._newest_bases()

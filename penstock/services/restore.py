@@ -350,7 +350,7 @@ def _delete_files(spark: SparkSession | None, table: TableState, time: str, plan
 
 
 def _withdraw_new_partition(table: TableState, path: str, plan: RestorePlan) -> None:
-    """Remove a partition from the table if a write after the commit `plan.to` created it and no data file is left in it."""
+    """Remove a partition from the table, if it was created by a write after the commit `plan.to` and has no data file left."""
     created = read_creation_instant(table.storage, table.base_path, path)
     if path and created is not None and created > plan.to:
         withdraw_partition(table.storage, table.base_path, path, created)

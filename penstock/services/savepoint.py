@@ -200,7 +200,7 @@ def _find_lost_file(table: TableState, time: str, files: Files, cleans: Iterable
 
 
 def _read_clean(table: TableState, instant: Instant) -> CleanResult | CleanPlan:
-    """Read the result of a completed clean, or the plan of a pending one. Return an empty plan if the file no longer exists."""
+    """Read the result of a completed clean, or the plan of a pending clean. Return an empty plan if the file no longer exists."""
     path = instant_path(table.base_path, instant)
     try:
         if instant.is_completed:

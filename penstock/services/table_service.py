@@ -51,5 +51,5 @@ class TableService(ABC):
         """
 
     def run_after_write(self, spark: Any, table: TableState, stages: Stages) -> None:
-        """Run the service after a write, in the writing process, as far as the options ask for it. The default is `run_due`."""
+        """Run the service after a write, in the writing process, as far as the options ask. The default calls `run_due`."""
         self.run_due(spark, table, stages)

@@ -24,7 +24,7 @@ STORAGES: dict[str, Callable[[str], tuple[Storage, str]]] = {
 
 
 def open_storage(path: str) -> tuple[Storage, str]:
-    """Return (storage for the path's scheme, path without the scheme, as the methods of the storage expect it).
+    """Return the storage for the scheme of a path, and the path without its scheme, for the methods of that storage.
 
     Reads nothing: the path need not exist.
 

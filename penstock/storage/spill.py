@@ -31,7 +31,7 @@ class SpillFile:
         self._writer: Any = None
 
     def write(self, table: pa.Table) -> None:
-        """Append rows to the file. The first call creates it."""
+        """Append rows to the spill file. The first call creates the file."""
         with convert_os_errors(self._path):
             if self._writer is None:
                 self._sink = self._storage.create(self._path)

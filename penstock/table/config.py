@@ -55,7 +55,7 @@ class TableConfig:
 
     @property
     def key_generator_class(self) -> str | None:
-        """The Java class name of the key generator; None if the table does not name one."""
+        """The Java class name of the key generator; None if `hoodie.properties` does not name a class."""
         return self.raw.get("hoodie.table.keygenerator.class") or None
 
     @property
@@ -85,7 +85,7 @@ class TableConfig:
 
     @property
     def create_schema(self) -> str | None:
-        """The Avro schema that the table was created with; None if `hoodie.properties` does not have it."""
+        """The Avro schema that the table was created with; None if `hoodie.properties` has no schema."""
         return self.raw.get("hoodie.table.create.schema") or None
 
     @property
@@ -110,7 +110,7 @@ def _split(text: str | None) -> tuple[str, ...]:
 
 
 def _flag(raw: Mapping[str, str], key: str, default: bool) -> bool:
-    """Return the boolean property `key`; `default` if it is not set."""
+    """Return the value of the boolean property `key`; `default` if the property is not set."""
     return raw.get(key, str(default)).strip().lower() == "true"
 
 

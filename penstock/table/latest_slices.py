@@ -23,7 +23,7 @@ class Visibility:
     as_of: str | None = None
 
     def sees_time(self, time: str) -> bool:
-        """Whether the query sees files of the instant time `time`: it is committed and not later than `as_of`."""
+        """Whether the query sees files of the instant at `time`: the instant is committed, and not later than `as_of`."""
         return (self.as_of is None or time <= self.as_of) and self.timeline.is_visible(time)
 
     def awaits_compaction(self, time: str) -> bool:

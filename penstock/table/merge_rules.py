@@ -85,7 +85,7 @@ def build_merge_rules(
 def _key_column(table: TableState, schema: str) -> str:
     """Return the name of the column that holds record keys.
 
-    That is `_hoodie_record_key` if the table fills it, otherwise the single record key field.
+    This is `_hoodie_record_key` if the table fills that column, otherwise the single record key field.
 
     Raises:
         Unsupported: `_hoodie_record_key` is not filled, and the key has several fields or a type that `_is_its_own_key` rejects.

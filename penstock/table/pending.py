@@ -103,7 +103,7 @@ def list_compaction_plans(table: TableState, action: Action = Action.COMPACTION)
 
 
 def load_compaction_plan(table: TableState, instant: Instant) -> CompactionPlan | None:
-    """Return the plan of a pending compaction or log compaction; None if it was unscheduled after the timeline was loaded.
+    """Return the plan of a pending compaction or log compaction; None if the plan was removed after the timeline was loaded.
 
     Raises:
         CorruptFile: the plan cannot be read, or the compaction is inflight and its requested file is missing.

@@ -147,5 +147,5 @@ def entry_key(entry: Entry) -> tuple[str, str, str]:
 
 
 def entry_keys(entries: Iterable[Entry]) -> set[tuple[str, str, str]]:
-    """Return the set of (time, action, state) of these archived entries, which identifies each of them."""
+    """Return a set with the key (time, action, state) of each of these archived entries."""
     return set(map(entry_key, entries))

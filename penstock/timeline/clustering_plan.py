@@ -149,7 +149,7 @@ def _read_group(record: Mapping[str, Any]) -> ClusteringGroup:
 
 
 def _read_slice(record: Mapping[str, Any]) -> ClusteringSlice:
-    """Return the file slice of a clustering plan in an Avro record. Raises CorruptFile if it has no file id."""
+    """Return the file slice of a clustering plan in an Avro record. Raises CorruptFile if the record has no file id."""
     if not isinstance(record["fileId"], str):
         raise CorruptFile("a slice has no fileId")
     return ClusteringSlice(

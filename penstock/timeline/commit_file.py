@@ -47,7 +47,7 @@ class WriteStat:
 
 
 def _camel(name: str) -> str:
-    """Return a name in snake case as Hudi spells it, in camel case."""
+    """Convert a name in snake case to camel case, as Hudi spells it."""
     head, *tail = name.split("_")
     return head + "".join(word.capitalize() for word in tail)
 
@@ -60,7 +60,7 @@ _LOG_FIELDS = ("logVersion", "logOffset", "baseFile", "logFiles", "recordsStats"
 class CommitMetadata:
     """The content of the completed file of a commit, delta commit or replace commit: write stats, operation and schema.
 
-    As workload profile, it is the content of the inflight file.
+    An inflight file may hold commit metadata too, as a workload profile: the numbers of rows that the write is about to write.
     """
 
     stats: tuple[WriteStat, ...] = ()
@@ -74,7 +74,7 @@ class CommitMetadata:
 
     @property
     def schema(self) -> str | None:
-        """The table's Avro schema as of this commit, as JSON; None if the commit does not hold it."""
+        """The table's Avro schema as of this commit, as JSON; None if the commit has no schema."""
         return self.extra.get("schema") or None
 
     @property
@@ -94,7 +94,8 @@ def write_commit(metadata: CommitMetadata, *, profile: bool = False) -> bytes:
     """Encode commit metadata as JSON, formatted as Hudi formats it.
 
     Args:
-        profile: whether the metadata is a workload profile. Then `partitionPath` is null in each write stat.
+        profile: whether the metadata is a workload profile, for an inflight file. Then `partitionPath` is null in each write
+            stat.
     """
     content: dict[str, Any] = {
         "partitionToWriteStats": {
@@ -208,7 +209,7 @@ def _is_next_version(stat: Mapping[str, Any]) -> bool:
 
 
 def _parse_json(data: bytes, file_name: str) -> Any:
-    """Parse the JSON of a commit's file. Raises CorruptFile if it is empty or not JSON."""
+    """Parse the JSON of a commit's file. Raises CorruptFile if the file is empty or not JSON."""
     if not data:
         raise CorruptFile(
             f"{file_name} has no content: a writer died while publishing it. Restore the file from a copy, "

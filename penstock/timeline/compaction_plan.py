@@ -113,7 +113,7 @@ def _read_operation(record: Mapping[str, Any]) -> CompactionOperation:
 
 
 def _read_text(record: Mapping[str, Any], name: str) -> str:
-    """Return the string in the field `name` of an operation's record. Raises CorruptFile if it is null."""
+    """Return the string in the field `name` of an operation's record. Raises CorruptFile if the field is null."""
     value = record[name]
     if not isinstance(value, str):
         raise CorruptFile(f"an operation has no {name}")

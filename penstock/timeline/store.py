@@ -89,7 +89,10 @@ def request_instant(
 
 
 def _check_or_delete(storage: Storage, path: str, check: Callable[[], None] | None) -> None:
-    """Call the check of a new instant, if there is one. If it raises an error, delete the instant's requested file."""
+    """Call `check` for a new instant; do nothing if it is None.
+
+    If the check raises an error, delete the requested file at `path`.
+    """
     try:
         if check is not None:
             check()
@@ -138,7 +141,7 @@ def require_pending(storage: Storage, base_path: str, instant: Instant) -> None:
 
 
 def read_metadata(storage: Storage, base_path: str, instant: Instant) -> CommitMetadata:
-    """Read the commit metadata of a completed write. Raises CorruptFile if it cannot be parsed."""
+    """Read the commit metadata of a completed write. Raises CorruptFile if the metadata cannot be parsed."""
     return read_commit(storage.read(instant_path(base_path, instant)), instant.file_name)
 
 

@@ -31,7 +31,7 @@ def encode_results(work: Callable[[], Iterable[Any]]) -> list[str]:
 
 
 def decode_result(text: str, returns: Any) -> Any:
-    """Decode one JSON string that `encode_results` returned. If the string holds an error, raise it.
+    """Decode one JSON string that `encode_results` returned. If the string holds an error, raise that error.
 
     Args:
         returns: the type of the result, for example a dataclass.

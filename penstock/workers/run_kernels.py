@@ -158,7 +158,7 @@ def _run_parts(
 
 
 def _run_numbered(kernel: Callable[[Task], Any], task: Task, number: int, spark_task: TaskIdentity) -> list[_Numbered]:
-    """Run the kernel for one task description, in a Spark worker; return its result in a list of one.
+    """Run the kernel for one task description, in a Spark worker; return a list with its result.
 
     During the run, `this_task` returns `number` as task number, whichever Spark task runs the description. The write token is
     `number`, then the stage id and attempt id of the Spark task.

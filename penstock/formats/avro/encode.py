@@ -259,7 +259,11 @@ def _encode_decimals(little_endian: Bytes, size: int | None, name: str) -> list[
 
 
 def _symbol_numbers(array: Any, symbols: tuple[str, ...], name: str) -> npt.NDArray[np.int64]:
-    """Return the number of each value among the enum's symbols. Raises SchemaError if a value is not one of them."""
+    """Return the position of each value in `symbols`, the symbols of an enum. Raises SchemaError if a value is no symbol.
+
+    Args:
+        name: the column's name, for errors.
+    """
     numbers = pc.index_in(array, value_set=pa.array(symbols, array.type))
     if numbers.null_count:
         unknown = array.filter(pc.is_null(numbers))[0].as_py()
@@ -328,7 +332,7 @@ def _to_binary_array(segment: ShortSegment) -> Any:
 
 
 def _compact(array: Any) -> Any:
-    """Copy a binary array that may be a slice, so that its buffer holds no bytes but those of its values."""
+    """Return a copy of a binary array, which may be a slice. The buffer of the copy holds only the bytes of its values."""
     offsets = _offsets(array)
     return _binary_array(offsets - offsets[0], value_bytes(array))
 

@@ -136,7 +136,7 @@ def _compile_text(text: str) -> AvroLayout:
 
 
 def min_size(node: Node) -> int:
-    """Return the fewest bytes that a value of this layout can take. The decoder uses it to reject damaged item counts."""
+    """Return the fewest bytes that a value of this layout can take. The decoder rejects damaged item counts by this number."""
     match node:
         case FixedNode(size=size):
             return size

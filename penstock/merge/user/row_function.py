@@ -34,11 +34,11 @@ class RowFunction:
     guard: Guard
 
     def join(self, old: pa.Table, new: pa.Table) -> JoinedRows:
-        """Call the user's function for each pair of an old and a new row, and return the rows that it returned, checked."""
+        """Call the user's function for row i of `old` and row i of `new`, for every i; return the returned rows, checked."""
         return self._call_for_all(old, new)
 
     def begin(self, new: pa.Table) -> JoinedRows:
-        """Call the user's function for each row with None as the old row, and return the rows that it returned, checked."""
+        """Call the user's function for each row of `new`, with None as the old row; check the returned rows, and return them."""
         return self._call_for_all(None, new)
 
     def _call_for_all(self, old: pa.Table | None, new: pa.Table) -> JoinedRows:

@@ -52,7 +52,7 @@ class Archived:
 
 
 def archive(table: TableState, stages: Stages | None = None) -> Archived | None:
-    """Move the instants that `choose_instants` returns from the timeline to the archive. Return None if it returns none.
+    """Move the instants that `choose_instants` returns from the timeline to the archive. Return None if there are none.
 
     Args:
         table: the table; its timeline must have been loaded right before.

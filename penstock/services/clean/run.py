@@ -218,7 +218,7 @@ def delete_files(task: DeleteTask) -> list[list[str]]:
 
 
 def drop_empty_partition(table: TableState, partition_path: str) -> bool:
-    """Delete a partition's metafile and folder if the partition holds no data files. Return whether it was deleted.
+    """Delete a partition's metafile and folder if the partition holds no data files. Return whether the partition was deleted.
 
     A writer that is about to create a file in the partition relies on the partition's metafile. So the metafile is deleted only
     while no write is pending, and is written again if a write began during the deletion.

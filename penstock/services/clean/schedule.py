@@ -78,7 +78,7 @@ def _is_worth_keeping(table: TableState, last: CleanResult | None, plan: CleanPl
 
 
 def last_clean(table: TableState) -> CleanResult | None:
-    """Return the result of the newest completed clean; None if there is none. Raise CorruptFile if it cannot be read."""
+    """Return the result of the newest completed clean; None if there is none. Raise CorruptFile if the result cannot be read."""
     cleans = table.timeline.filter(Action.CLEAN, state=State.COMPLETED)
     if not cleans:
         return None

@@ -48,7 +48,7 @@ def _partition_files(files: Sequence[FileInfo]) -> PartitionFiles:
 
 
 def whole_slice(base_path: str, operation: CompactionOperation, files: PartitionFiles) -> FileSlice:
-    """Return the file slice of an operation with all log files that it has on storage, also those that the plan does not name.
+    """Return the file slice of an operation with all its log files on storage, also log files that the plan does not name.
 
     Raises:
         CorruptFile: a file that the operation names is missing.
@@ -110,7 +110,7 @@ def named_slice(base_path: str, operation: CompactionOperation, sizes: Mapping[s
 
 
 def _base_file(folder: str, file_name: str, sizes: Mapping[str, int]) -> BaseFile:
-    """Return the base file with this name. Raise CorruptFile if it is missing, or the name is not that of a base file.
+    """Return the base file with this name. Raise CorruptFile if the file is missing, or the name is not that of a base file.
 
     Args:
         folder: the full path of the partition's folder.

@@ -85,7 +85,7 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
         return is_due(table.timeline, table.options, format_time(now))
 
     def make_plan(self, table: TableState) -> CompactionPlan | None:
-        """Plan a compaction of the file slices that the strategy in the options chooses; None if it chooses none."""
+        """Plan a compaction of the file slices that the strategy in the options chooses; None if the strategy chooses none."""
         plan = make_plan(table)
         return plan if plan.operations else None
 
@@ -94,7 +94,7 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
         return write_compaction_plan(plan)
 
     def read_plan(self, table: TableState, instant: Instant) -> CompactionPlan | None:
-        """Read the plan of a pending compaction; return None if it was unscheduled after the timeline was loaded."""
+        """Read the plan of a pending compaction; return None if the plan was unscheduled after the timeline was loaded."""
         return load_compaction_plan(table, instant)
 
     def make_tasks(self, run: PlanRun[CompactionPlan]) -> Sequence[CompactTask]:

@@ -27,7 +27,7 @@ _COLUMN = re.compile(r"(^|/)[^/=]*=")
 
 @dataclass(frozen=True)
 class CompactionLimits:
-    """The limits of the compaction strategies, from the options. Each strategy uses some of them."""
+    """The limits of all compaction strategies, from the options. A strategy uses some of these limits."""
 
     io_mb: int
     log_bytes: int

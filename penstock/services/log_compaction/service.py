@@ -86,7 +86,7 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
         return write_compaction_plan(plan)
 
     def read_plan(self, table: TableState, instant: Instant) -> CompactionPlan | None:
-        """Read the plan of a pending log compaction; return None if it was unscheduled after the timeline was loaded."""
+        """Read the plan of a pending log compaction; return None if the plan was unscheduled after the timeline was loaded."""
         return load_compaction_plan(table, instant)
 
     def make_tasks(self, run: PlanRun[CompactionPlan]) -> Sequence[JoinTask]:

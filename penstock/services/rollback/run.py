@@ -172,7 +172,7 @@ def _may_exist(table: TableState, path: str, logs: Iterable[str]) -> bool:
 
 
 def _log_file_name(text: str) -> str | None:
-    """Return the last part of a path in a rollback plan if it is the name of a log file; None otherwise."""
+    """Return the file name at the end of a path in a rollback plan; None if it is not the name of a log file."""
     name = text.rsplit("/", 1)[-1]
     return name if parse_log_name(name) else None
 

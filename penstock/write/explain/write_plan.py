@@ -31,7 +31,7 @@ _LAST = "9" * 17
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """What a write would do to one file group: how many rows it would change and add, and how many bytes it would rewrite."""
+    """What a write would do to one file group: the number of rows to change and to add, and the bytes to rewrite."""
 
     partition_path: str
     #: The id of the existing file group; None for a new one.

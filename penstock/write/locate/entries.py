@@ -231,9 +231,9 @@ def look_up_keys(task: EntryTask) -> EntryResult:
 
 
 def _choose_fates(task: EntryTask, incoming: TaskRows, rows: Positions, places: Any, groups: Sequence[Group]) -> Fates:
-    """Return the fate of each incoming row: MOVE if its entry names another partition than the row's own, otherwise MERGE.
+    """Return for each incoming row what to do with its stored row: MOVE if the entry names another partition, otherwise MERGE.
 
-    A delete is always MERGE: it is applied in the partition of the stored row. So are all rows if the index does not move rows.
+    MERGE too for a delete, which is applied in the partition of the stored row, and for all rows if the index does not move rows.
 
     Args:
         rows: the numbers of the incoming rows.

@@ -45,7 +45,11 @@ class Sizing:
         return self.split_rows or -(-self.max_file_bytes // self.record_bytes)
 
     def count_rows_that_fit(self, file_slice: FileSlice) -> int:
-        """Return how many rows can be added to a small file slice (see `find_small_slices`) until it has `max_file_bytes`."""
+        """Return how many rows can be added to a file slice until its size is `max_file_bytes`.
+
+        Args:
+            file_slice: a slice that `find_small_slices` returned.
+        """
         return max(0, self.max_file_bytes - self.estimate_bytes(file_slice)) // self.record_bytes
 
     def estimate_bytes(self, file_slice: FileSlice) -> int:

@@ -294,7 +294,9 @@ def _replace_values(rows: pa.Table, values: pa.Table) -> pa.Table:
 def _write_by_path(
     staging: Staging, rows: pa.Table, source: Positions, path_of_row: Positions, paths: Sequence[str]
 ) -> list[Piece]:
-    """Write the batch to a staged file, one partition path after the other; return one piece (consecutive rows) per path.
+    """Write the batch to a staged file, one partition path after the other; return one piece per record batch of the file.
+
+    A piece says where some incoming rows are.
 
     Args:
         rows: the incoming rows, followed by the merged rows that replace some of them.

@@ -125,7 +125,7 @@ def add_to_base_file(
 
 
 def drop_deletes(rows: PartitionRows, merger: Merger) -> PartitionRows:
-    """Return new rows in the form in which the merger stores them, without rows that are deletes."""
+    """Return new rows in the form in which the merger stores them. Rows that are deletes are left out."""
     is_kept, stored = merger.insert(rows.table)
     keys = rows.keys
     if keys is not None and not is_kept.all():
@@ -236,7 +236,7 @@ def _combine_choices(of_merger: Choices, hits: Hits) -> Choices:
 
 
 def _write_new_rows(writer: BaseFileWriter, merger: Merger, incoming: TaskRows, numbers: Positions, counts: _Counts) -> None:
-    """Write new rows at the end of the file, except those that are deletes. Add the inserts and deletes to `counts`.
+    """Write new rows at the end of the file; rows that are deletes are left out. Add the inserts and deletes to `counts`.
 
     Args:
         numbers: the numbers of the incoming rows to write.

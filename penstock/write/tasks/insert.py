@@ -60,7 +60,7 @@ def bulk_insert_rows(
 
 
 def _close_all(writers: dict[str, RollingWriter]) -> list[WriteStat]:
-    """Close all writers, remove them from the dict, and return their write stats."""
+    """Close all writers and return their write stats. The dict is empty afterwards."""
     stats: list[WriteStat] = []
     for writer in writers.values():
         stats += writer.close()
