@@ -1,7 +1,8 @@
 """`enable`, `disable` and `session`: add Penstock to a Spark session, and remove it.
 
 `enable` replaces `SparkSession.read` and `DataFrame.write` by properties that return Penstock's readers and writers. This patches
-the classes, for all sessions. A flag on each session decides whether its readers and writers call Penstock.
+the classes, for all sessions. A flag on each session decides whether its readers and writers call Penstock. Streams, `writeTo`
+and `sql` are replaced too, only to say what Penstock does not have yet (`not_yet.py`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import os
 import sys
 import weakref
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial, wraps
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -18,6 +21,7 @@ from penstock.options import forget_shown_warnings
 from penstock.spark.compat import frame_classes, session_classes
 from penstock.spark.datasource import HudiReader, HudiWriter, wrap_spark_object
 from penstock.spark.hudi_settings import settle_hudi_settings
+from penstock.spark.not_yet import NoStreamReader, NoStreamWriter, NoTableWriter, refused_statement
 
 _ENABLED: weakref.WeakSet[Any] = weakref.WeakSet()
 _ORIGINAL = "_penstock_original"
@@ -42,10 +46,8 @@ def enable(spark: SparkSession) -> SparkSession:
         >>> spark = penstock.enable(spark)  # doctest: +SKIP
     """
     settle_hudi_settings(spark)
-    for kind in session_classes():
-        _patch(kind, "read", _read)
-    for kind in frame_classes():
-        _patch(kind, "write", _write)
+    for kind, name, replacement in _replacements():
+        _patch(kind, name, replacement)
     if not is_enabled(spark):
         forget_shown_warnings()
     spark.conf.set(_FLAG, "true")
@@ -59,10 +61,8 @@ def disable(spark: SparkSession) -> None:
     with suppress(Exception):  # a stopped session raises, and the type of the error depends on the Spark release
         spark.conf.unset(_FLAG)
     if not _ENABLED:
-        for kind in session_classes():
-            _restore(kind, "read")
-        for kind in frame_classes():
-            _restore(kind, "write")
+        for kind, name, _ in _replacements():
+            _restore(kind, name)
 
 
 def session(**conf: Any) -> SparkSession:
@@ -97,24 +97,36 @@ def is_enabled(spark: Any) -> bool:
     return spark in _ENABLED or spark.conf.get(_FLAG, "false") == "true"
 
 
-def _patch(kind: type, name: str, replacement: Any) -> None:
-    """Replace the property `name` of a class by Penstock's, unless it is replaced already.
+def _replacements() -> Iterator[tuple[type, str, Callable[[Any], Any]]]:
+    """Yield each class and name that `enable` replaces, with a function that makes the replacement from Spark's own."""
+    for kind in session_classes():
+        yield kind, "read", _read
+        yield kind, "readStream", partial(_refusing, NoStreamReader)
+        yield kind, "sql", _sql
+    for kind in frame_classes():
+        yield kind, "write", _write
+        yield kind, "writeStream", partial(_refusing, NoStreamWriter)
+        yield kind, "writeTo", _write_to
+
+
+def _patch(kind: type, name: str, replacement: Callable[[Any], Any]) -> None:
+    """Replace the property or method `name` of a class by Penstock's, unless it is replaced already.
 
     Args:
-        replacement: a function that is called with Spark's property and returns the getter of the new one.
+        replacement: a function that is called with Spark's property or method, and returns the getter or method to use instead.
     """
     current = kind.__dict__.get(name)
-    if current is None or hasattr(getattr(current, "fget", None), _ORIGINAL):
+    if current is None or hasattr(getattr(current, "fget", current), _ORIGINAL):
         return
     taken = replacement(current)
     setattr(taken, _ORIGINAL, current)
-    setattr(kind, name, property(taken, doc=current.__doc__))
+    setattr(kind, name, property(taken, doc=current.__doc__) if isinstance(current, property) else taken)
 
 
 def _restore(kind: type, name: str) -> None:
-    """Put Spark's own property `name` back on a class, if Penstock has replaced it."""
+    """Put Spark's own property or method `name` back on a class, if Penstock has replaced it."""
     current = kind.__dict__.get(name)
-    original = getattr(getattr(current, "fget", None), _ORIGINAL, None)
+    original = getattr(getattr(current, "fget", current), _ORIGINAL, None)
     if original is not None:
         setattr(kind, name, original)
 
@@ -140,6 +152,46 @@ def _write(original: Any) -> Any:
         return wrap_spark_object(writer, HudiWriter, notes)
 
     return write
+
+
+def _refusing(mixin: type, original: Any) -> Any:
+    """Return the getter for `readStream` or `writeStream` that wraps Spark's object, which then refuses Hudi's format.
+
+    Args:
+        original: Spark's own property.
+    """
+
+    def stream(self: Any) -> Any:
+        owner = self if isinstance(self, tuple(session_classes())) else self.sparkSession
+        return wrap_spark_object(original.__get__(self, type(self)), mixin, {"session": owner, "enabled": is_enabled})
+
+    return stream
+
+
+def _write_to(original: Any) -> Any:
+    """Return the method for `DataFrame.writeTo` that wraps Spark's writer, which then refuses Hudi's format."""
+
+    @wraps(original)
+    def write_to(self: Any, table: str) -> Any:
+        return wrap_spark_object(original(self, table), NoTableWriter, {"session": self.sparkSession, "enabled": is_enabled})
+
+    return write_to
+
+
+def _sql(original: Any) -> Any:
+    """Return the method for `SparkSession.sql` that calls Spark's, and explains a failed statement on a Hudi table."""
+
+    @wraps(original)
+    def sql(self: Any, sqlQuery: str, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(self, sqlQuery, *args, **kwargs)
+        except Exception as e:  # Spark's own errors, and those of py4j for a Java exception that PySpark does not know
+            refused = refused_statement(sqlQuery, e) if isinstance(sqlQuery, str) and is_enabled(self) else None
+            if refused is None:
+                raise
+            raise refused from None
+
+    return sql
 
 
 __all__ = ["disable", "enable", "is_enabled", "session"]

@@ -1,0 +1,111 @@
+"""What Spark offers for a table format and Penstock does not have yet: streams, `writeTo`, and SQL on Hudi tables.
+
+Without this module Spark would look for Hudi's jar, and its error would tell the user to find one. Here each attempt raises one
+`Unsupported` that says what to do instead. Statements of other formats go to Spark unchanged: a SQL statement is looked at only
+after Spark has failed on it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from penstock.errors import Unsupported
+from penstock.spark.datasource import is_hudi
+
+_READ_STREAM = (
+    "readStream with format 'hudi' is not supported yet. Read what changed since the last run with "
+    "Table.open(path).read_changes(since=...), or with spark.read and hoodie.datasource.query.type=incremental"
+)
+_WRITE_STREAM = (
+    "writeStream with format 'hudi' is not supported yet. Write each batch with foreachBatch: "
+    "foreachBatch(lambda batch, _: batch.write.format('hudi').options(**hoodie).mode('append').save(path))"
+)
+_WRITE_TO = (
+    "writeTo(...).using('hudi') is not supported yet. Write to a path with df.write.format('hudi').options(**hoodie).save(path)"
+)
+_USING = (
+    "SQL with USING hudi is not supported yet. Create the table with penstock.Table.create(path, ...), and query it as a view: "
+    "spark.read.format('hudi').load(path).createOrReplaceTempView(name)"
+)
+_CALL = (
+    "CALL of Hudi's procedures is not supported yet. They are methods of penstock.Table.open(path), such as compact, "
+    "cluster, clean, savepoint and rollback, and commands of the program `penstock services`"
+)
+_PATH = (
+    "hudi.`path` in SQL is not supported yet. Make a view of the table and query that: "
+    "spark.read.format('hudi').load(path).createOrReplaceTempView(name)"
+)
+
+_HUDI = r"`?(?:org\.apache\.)?hudi`?"
+#: Comments and string literals, in which a statement may say anything.
+_TEXT = re.compile(r"""--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
+#: Statements of Hudi tables that Spark alone cannot run, and the error for each. The first that matches counts.
+_STATEMENTS = [
+    (re.compile(rf"\busing\s+{_HUDI}(?![\w.])", re.IGNORECASE), _USING),
+    (re.compile(rf"(?<![\w.`]){_HUDI}\s*\.\s*`", re.IGNORECASE), _PATH),
+    (re.compile(r"\s*call\s+(?:system\s*\.\s*)?\w+\s*\(", re.IGNORECASE), _CALL),
+]
+#: What Spark's error says if the statement names Hudi's format in another way.
+_SOURCE_NOT_FOUND = re.compile(r"data source: (?:org\.apache\.)?hudi\b|\bhudi\.DefaultSource\b", re.IGNORECASE)
+
+
+class _Refusing:
+    """Mixin for Spark's builders: `_recorded` holds the session, and the function that asks if Penstock is enabled on it."""
+
+    _recorded: dict[str, Any]
+
+    def _refuse(self, source: str | None, message: str) -> None:
+        """Raise Unsupported if a format is Hudi's and Penstock is enabled on the session."""
+        if is_hudi(source) and self._recorded["enabled"](self._recorded["session"]):
+            raise Unsupported(message)
+
+
+class NoStreamReader(_Refusing):
+    """Mixin for Spark's DataStreamReader: raises Unsupported if the format is Hudi's."""
+
+    def format(self, source: str) -> Any:
+        self._refuse(source, _READ_STREAM)
+        return super().format(source)  # type: ignore[misc]
+
+    def load(self, path: str | None = None, format: str | None = None, *args: Any, **options: Any) -> Any:
+        self._refuse(format, _READ_STREAM)
+        return super().load(path, format, *args, **options)  # type: ignore[misc]
+
+
+class NoStreamWriter(_Refusing):
+    """Mixin for Spark's DataStreamWriter: raises Unsupported if the format is Hudi's."""
+
+    def format(self, source: str) -> Any:
+        self._refuse(source, _WRITE_STREAM)
+        return super().format(source)  # type: ignore[misc]
+
+    def start(self, path: str | None = None, format: str | None = None, *args: Any, **options: Any) -> Any:
+        self._refuse(format, _WRITE_STREAM)
+        return super().start(path, format, *args, **options)  # type: ignore[misc]
+
+    def toTable(self, tableName: str, format: str | None = None, *args: Any, **options: Any) -> Any:
+        self._refuse(format, _WRITE_STREAM)
+        return super().toTable(tableName, format, *args, **options)  # type: ignore[misc]
+
+
+class NoTableWriter(_Refusing):
+    """Mixin for Spark's DataFrameWriterV2: raises Unsupported if the format is Hudi's."""
+
+    def using(self, provider: str) -> Any:
+        self._refuse(provider, _WRITE_TO)
+        return super().using(provider)  # type: ignore[misc]
+
+
+def refused_statement(statement: str, error: Exception) -> Unsupported | None:
+    """Return the error to raise for a SQL statement on a Hudi table that Spark failed on; None if it is not one.
+
+    Args:
+        statement: the text of the statement.
+        error: the error that Spark raised.
+    """
+    code = _TEXT.sub(" ", statement)
+    for pattern, message in _STATEMENTS:
+        if pattern.match(code) if message is _CALL else pattern.search(code):
+            return Unsupported(message)
+    return Unsupported(_USING) if _SOURCE_NOT_FOUND.search(str(error)) else None

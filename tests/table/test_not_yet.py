@@ -1,0 +1,132 @@
+"""Streams, `writeTo` and SQL on Hudi tables end in one typed error, and other formats and statements are Spark's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+import penstock
+from penstock.errors import Unsupported
+from tests.table.tables import SIX, TRIPS, snapshot, trips, values
+
+MESSAGE_CHARACTERS_MAX = 300
+
+
+def rate(spark: Any) -> Any:
+    return spark.readStream.format("rate").load()
+
+
+ATTEMPTS: dict[str, Any] = {
+    "readStream": (lambda spark: spark.readStream.format("hudi").load("/tmp/t"), "readStream .*read_changes"),
+    "readStream, load": (lambda spark: spark.readStream.load("/tmp/t", format="hudi"), "readStream .*read_changes"),
+    "readStream, long name": (lambda spark: spark.readStream.format("org.apache.hudi"), "readStream .*read_changes"),
+    "writeStream": (lambda spark: rate(spark).writeStream.format("hudi").start("/tmp/t"), "writeStream .*foreachBatch"),
+    "writeStream, start": (lambda spark: rate(spark).writeStream.start("/tmp/t", format="HUDI"), "writeStream .*foreachBatch"),
+    "writeStream, toTable": (lambda spark: rate(spark).writeStream.toTable("t", format="hudi"), "writeStream .*foreachBatch"),
+    "writeTo": (lambda spark: trips(spark, *SIX).writeTo("db.trips").using("hudi").create(), "writeTo.*df.write"),
+}
+STATEMENTS = {
+    "CREATE TABLE": (
+        "CREATE TABLE trips_1 (id STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id')",
+        "USING hudi .*Table.create",
+    ),
+    "CREATE TABLE with a place": ("create table if not exists trips_2 using HUDI location '/tmp/nowhere'", "USING hudi"),
+    "CREATE TABLE, long name": ("create table trips_3 (id string) using `org.apache.hudi`", "USING hudi"),
+    "CREATE VIEW": ("create temporary view trips_4 using hudi options (path '/tmp/nowhere')", "USING hudi"),
+    "CALL": ("CALL show_commits(table => 'trips', limit => 10)", "CALL .*penstock.Table"),
+    "CALL system": ("call system.run_compaction(op => 'run', path => '/tmp/t')", "CALL .*penstock.Table"),
+    "select": ("select * from hudi.`/tmp/nowhere/trips`", "hudi.`path` .*createOrReplaceTempView"),
+    "select in a comment's shadow": ("-- all trips\nSELECT id FROM hudi . `/tmp/nowhere/trips` WHERE ts > 1", "hudi.`path`"),
+    "merge": ("merge into hudi.`/tmp/t` t using (select 1 as id) s on t.id = s.id when matched then delete", "hudi.`path`"),
+}
+
+
+@pytest.mark.everywhere
+@pytest.mark.parametrize("attempt", ATTEMPTS)
+def test_a_stream_or_writer_of_hudi_is_one_typed_error(spark: Any, attempt: str) -> None:
+    run, says = ATTEMPTS[attempt]
+    with pytest.raises(Unsupported, match=says) as raised:
+        run(spark)
+    assert len(str(raised.value)) < MESSAGE_CHARACTERS_MAX
+
+
+@pytest.mark.everywhere
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_a_statement_on_a_hudi_table_is_one_typed_error(spark: Any, statement: str) -> None:
+    text, says = STATEMENTS[statement]
+    with pytest.raises(Unsupported, match=says) as raised:
+        spark.sql(text).collect()
+    assert len(str(raised.value)) < MESSAGE_CHARACTERS_MAX
+    assert raised.value.__suppress_context__, "the Java stack is shown"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select 'using hudi' as said, \"from hudi.`x`\" as more",
+        "select 1 as said /* create table t using hudi */ -- hudi.`path`",
+        "select hudi.`id` as said from values ('a') as hudi(id)",
+    ],
+)
+def test_statements_that_only_mention_hudi_go_to_spark(spark: Any, text: str) -> None:
+    assert len(spark.sql(text).collect()) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["select * from no_such_table -- using hudi", "create table t (a int) using no_such_format comment 'using hudi'", "selec 1"],
+)
+def test_an_error_of_another_statement_stays_sparks(spark: Any, text: str) -> None:
+    with pytest.raises(Exception) as raised:
+        spark.sql(text).collect()
+    assert not isinstance(raised.value, Unsupported)
+
+
+def test_arguments_of_sql_arrive(spark: Any) -> None:
+    assert spark.sql("select :a as a", args={"a": 5}).first().a == 5
+    assert spark.sql(sqlQuery="select {a} as a", a=6).first().a == 6
+    frame = values(spark, "id string", ("x",))
+    assert spark.sql("select id from {rows}", rows=frame).first().id == "x"
+
+
+def test_other_formats_of_streams_and_writers_are_sparks(spark: Any, tmp_path: Path) -> None:
+    rows = rate(spark)
+    assert rows.isStreaming
+    query = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    query.stop()
+    with pytest.raises(PySparkException) as raised:
+        trips(spark, *SIX).writeTo("no_catalog.db.trips").using("parquet").create()
+    assert not isinstance(raised.value, Unsupported)
+
+
+def test_a_stream_writes_its_batches_as_the_error_says(spark: Any, tmp_path: Path, session_kind: str) -> None:
+    if session_kind == "connect":
+        pytest.skip("a function of foreachBatch runs on the Connect server, in a session that the server makes")
+    source = tmp_path / "source"
+    path = str(tmp_path / "trips")
+    trips(spark, *SIX).write.parquet(str(source))
+    stream = spark.readStream.schema("id string, city string, ts bigint, fare double").parquet(str(source))
+
+    def write_batch(batch: Any, _: int) -> None:
+        batch.write.format("hudi").options(**TRIPS).mode("append").save(path)
+
+    writer = stream.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint")).foreachBatch(write_batch)
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert snapshot(spark, path) == sorted(SIX)
+
+
+def test_disable_puts_sparks_own_methods_back(spark: Any) -> None:
+    names = {"sql", "readStream"}
+    kinds = [kind for kind in type(spark).__mro__ if names <= vars(kind).keys()]
+    replaced = [vars(kind)["sql"] for kind in kinds]
+    penstock.disable(spark)
+    try:
+        assert [vars(kind)["sql"] for kind in kinds] != replaced
+        with pytest.raises(Exception) as raised:
+            spark.sql("select * from hudi.`/tmp/nowhere/trips`").collect()
+        assert not isinstance(raised.value, Unsupported)
+    finally:
+        penstock.enable(spark)
