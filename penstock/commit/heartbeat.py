@@ -88,7 +88,7 @@ class Heartbeat:
     def announce(self, time: str) -> None:
         """Write the heartbeat file of an instant that is about to be created.
 
-        A second call, with another instant time because the first was already in use, deletes the first heartbeat file.
+        If the instant time turns out to be taken, call this again with another time: the first heartbeat file is then deleted.
         """
         _BEATING.add(self._owner.heartbeat_id)
         if self._time:
@@ -97,13 +97,13 @@ class Heartbeat:
         self._beat()
 
     def start(self) -> None:
-        """Start a thread that beats at the interval `hoodie.client.heartbeat.interval_in_ms`."""
+        """Start a thread that replaces the heartbeat file at the interval `hoodie.client.heartbeat.interval_in_ms`."""
         if self._time:
             self._thread = threading.Thread(target=self._keep_beating, daemon=True, name=f"heartbeat-{self._time}")
             self._thread.start()
 
     def _keep_beating(self) -> None:
-        """Beat at regular intervals until `stop` is called. Runs in the heartbeat's thread."""
+        """Replace the heartbeat file at regular intervals until `stop` is called. Runs in the heartbeat's thread."""
         while not self._done.wait(self._table.options[o.HEARTBEAT_INTERVAL_MS] / 1000):
             with suppress(StorageError):  # a beat may be missed: others wait for several before they take a write for dead
                 self._beat()
@@ -113,14 +113,14 @@ class Heartbeat:
         self._table.storage.replace(heartbeat_path(self._table.base_path, self._time), self._owner.encode())
 
     def stop(self) -> None:
-        """Stop the thread that beats. The heartbeat file stays and expires."""
+        """Stop the thread that replaces the heartbeat file. The file stays and expires."""
         self._done.set()
         if self._thread:
             self._thread.join()
         _BEATING.discard(self._owner.heartbeat_id)
 
     def end(self) -> None:
-        """Stop the thread that beats and delete the heartbeat file, because the write is over."""
+        """Stop the thread that replaces the heartbeat file, and delete the file, because the write is over."""
         # The thread is joined first. A beat that came after the delete would leave a heartbeat without a writer.
         self.stop()
         if self._time:
@@ -161,7 +161,7 @@ def has_recent_heartbeat(table: TableState, name: str) -> bool:
 
 
 def describe_writer(table: TableState, instant: Instant) -> str:
-    """Return a few words about a living writer, for messages: its instant, process, host and last beat."""
+    """Return a few words about a living writer, for messages: its instant, process, host and the time of its last heartbeat."""
     path = heartbeat_path(table.base_path, instant.time)
     owner = _read_owner(table.storage, path)
     file = table.storage.stat(path)

@@ -58,7 +58,7 @@ class BaseFileWriter:
 
     @property
     def written_bytes(self) -> int:
-        """Bytes written to the file so far."""
+        """The number of bytes written to the file so far, without rows that wait in memory."""
         return int(self._sink.tell())
 
     @property
@@ -241,7 +241,11 @@ class RollingWriter:
             writer.add(rows.slice(start, count), keys.slice(start, count), np.arange(first, first + count))
 
     def keep(self, body: pa.Table) -> None:
-        """Write rows in their order. `body` already has commit time, sequence number and record key."""
+        """Write rows that already have commit time, sequence number and record key, in their order.
+
+        Args:
+            body: these three meta columns, then the data columns.
+        """
         for writer, start, count in self._split(body):
             rows = body.slice(start, count)
             self._output.key_changes.add(KeyChange.ADDED, writer.name, rows[KEY_COLUMN])

@@ -19,7 +19,7 @@ _SCHEMA = pa.schema([("key", pa.string())])
 
 
 class KeyChange(str, Enum):
-    """Whether record keys were added to a data file by a write, or removed from it."""
+    """Whether a write added record keys to a data file, or removed keys from it."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -89,10 +89,19 @@ def read_changed_keys(storage: Storage, path: str) -> Iterator[pa.Array]:
 
 
 def _path(folder: str, change: KeyChange, file_name: str) -> str:
-    """Return the path of the key change file for one data file. `change`: whether it lists the added or the removed keys."""
+    """Return the path of the file that lists the keys added to a data file, or removed from it, as `change` says.
+
+    Args:
+        folder: the folder of the write's key changes.
+        file_name: the name of the data file.
+    """
     return join(folder, _name(change, file_name))
 
 
 def _name(change: KeyChange, file_name: str) -> str:
-    """Return the name of the key change file for one data file. `change`: whether it lists the added or the removed keys."""
+    """Return the name of the file that lists the keys added to a data file, or removed from it, as `change` says.
+
+    Args:
+        file_name: the name of the data file.
+    """
     return f"{file_name}.{change.value}"

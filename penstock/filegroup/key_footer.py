@@ -74,7 +74,7 @@ class KeyFooter:
         self._resumes = True
 
     def add(self, keys: pa.ChunkedArray) -> None:
-        """Add keys that the old file does not have, or any keys if there is no old file."""
+        """Add keys of the new base file that the old base file does not have. If there is no old file, add any keys."""
         if len(keys) == 0:
             return
         self._widen_range(keys)
@@ -87,7 +87,10 @@ class KeyFooter:
                 self._bloom = self._build_filter(self._settings, self._settings.entries)
 
     def keep(self, keys: pa.ChunkedArray) -> None:
-        """Add keys that the old file has too. If the old bloom filter is continued, only the key range changes."""
+        """Add keys of the new base file that the old base file has too.
+
+        If the old bloom filter is continued, it already holds these keys, and only the key range changes.
+        """
         if self._resumes and len(keys):
             self._widen_range(keys)
         else:
@@ -148,7 +151,7 @@ def java_order(text: str) -> bytes:
 
 
 def has_java_order(text: str) -> bool:
-    """Whether this string has the same place among all strings in UTF-8 order as in Java's order."""
+    """Whether this string compares with every other string in UTF-8 order as it does in Java's order."""
     return not text or max(text) < "\ue000"
 
 

@@ -95,7 +95,7 @@ def is_log_token_of(write_token: str, instant: str) -> bool:
 
 
 def _instant_number(instant: str) -> str:
-    """Return the checksum of an instant that stands in place of the stage in write tokens of log files."""
+    """Return a checksum of an instant. Write tokens of Penstock's log files have it in place of the stage."""
     return str(zlib.crc32(instant.encode()) >> 1)  # 31 bits: Hudi parses the number of a stage as a Java int
 
 

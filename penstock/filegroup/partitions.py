@@ -80,7 +80,7 @@ def _find_partition(storage: Storage, folder: str) -> str | None:
 
 
 def _nested_error(inner: str, outer: str) -> RecordKeyError:
-    """Build the error for a partition `inner` that lies inside a partition `outer`."""
+    """Build the RecordKeyError about a partition `inner` that lies inside a partition `outer`."""
     return RecordKeyError(
         f"partition {inner!r} lies inside partition {outer!r}, where no reader would look for it. "
         "Fix: create the table with hoodie.datasource.write.partitionpath.urlencode=true, or use values without slashes."

@@ -94,7 +94,7 @@ def _rebuild_struct(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _cast(column: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> pa.ChunkedArray | pa.Array:
-    """Cast a column to the type `kind`. Raises ArrowInvalid if a value would change; only floating point may lose digits."""
+    """Cast a column to the type `kind`. Raises ArrowInvalid if a value would change; floating point numbers may lose digits."""
     return pc.cast(column, options=pc.CastOptions(kind, allow_float_truncate=pa.types.is_floating(kind)))
 
 

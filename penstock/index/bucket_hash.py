@@ -49,15 +49,11 @@ class Buckets:
         raise NotImplementedError
 
     def new_file_id(self, number: int, partition_path: str = "") -> str:
-        """Return the file id for the first file group of a bucket.
-
-        Args:
-            number: the number of the bucket in the partition.
-        """
+        """Return the file id for the first file group of the bucket with this number in the partition."""
         raise NotImplementedError
 
     def number_of(self, file_slice: FileSlice) -> int:
-        """Return the bucket number of a file slice. Raise OptionError if its file group is not a bucket."""
+        """Return the number of the bucket that a file slice belongs to. Raise OptionError if its file group is not a bucket."""
         raise NotImplementedError
 
     def by_number(self, slices: Iterable[FileSlice]) -> dict[int, FileSlice]:

@@ -181,7 +181,7 @@ class HashRings(Buckets):
         return np.asarray(xx_hash(self._hashed_texts(keys)) & 0x7FFFFFFF).astype(np.int64)
 
     def _hashed_texts(self, keys: RecordKeys) -> RecordKeys:
-        """Return the string to hash for each record key: the values of the key columns `fields`, concatenated.
+        """Return the string to hash for each record key: the key's values in the columns `fields`, concatenated.
 
         A null becomes "null", as in Java.
         """
@@ -265,7 +265,7 @@ class HashRings(Buckets):
                 )
 
     def check_overwrite(self, operation: str) -> None:
-        """Raise Unsupported: with hash rings no operation can overwrite.
+        """Raise Unsupported: a table with hash rings cannot be overwritten.
 
         The ring would send new rows to the replaced file groups.
         """
@@ -383,7 +383,7 @@ def ring_text(partition_path: str, ring: Ring, instant: str = _FIRST_INSTANT) ->
     """Return the content of a ring file for a partition's ring: JSON with the same layout as Hudi's.
 
     Args:
-        instant: the instant time of the clustering that makes the ring; by default that of a first ring.
+        instant: the instant time of the clustering that makes the ring; by default the one of a partition's first ring.
     """
     attributes: dict[str, object] = {
         "version": 0,

@@ -83,9 +83,9 @@ class EntryStore(Protocol):
 
 
 def valid_entry(timeline: Timeline, entry: Entry | None) -> Entry | None:
-    """Return `entry` if its commit is on the timeline, otherwise the entry that `entry` replaced if the commit of that one is.
+    """Return `entry` if its commit is on the timeline, otherwise the entry that it replaced if that entry's commit is.
 
-    Return None if neither is valid, or if `entry` is None.
+    Return None if neither commit is on the timeline, or if `entry` is None.
     """
     while entry is not None and not timeline.is_visible(entry.commit):
         entry = entry.before
@@ -94,7 +94,7 @@ def valid_entry(timeline: Timeline, entry: Entry | None) -> Entry | None:
 
 @dataclass(frozen=True)
 class EntryTask:
-    """The input of `put_entries` and `remove_entries`: the keys that a write added to one data file, or removed from it."""
+    """Task description of `put_entries` and `remove_entries`: the keys that a write added to a data file or removed from it."""
 
     store: EntryStore
     storage: Storage
@@ -146,7 +146,7 @@ def put_entries(task: EntryTask) -> int:
 
 
 def _with_old_entries(entry: Entry, keys: Sequence[str], entries: Entries, timeline: Timeline | None) -> list[Entry]:
-    """Return one new entry per key: a copy of `entry` that holds the key's valid stored entry in `before`.
+    """Return one new entry per key: a copy of `entry` with the key's current entry in the store as `before`, if that is valid.
 
     Args:
         timeline: decides which stored entries are valid; None: `before` is None for every key.

@@ -44,7 +44,7 @@ class HBaseIndex(EntryIndex):
 
     @classmethod
     def from_options(cls, options: Options) -> HBaseIndex:
-        """Return the index with the settings of the options.
+        """Return the index for the HBase table that the options name.
 
         Raises:
             OptionError: the options name no HBase table or no gateway.
@@ -275,7 +275,7 @@ def entry_cells(entry: Entry) -> dict[bytes, bytes]:
 
 
 class _Rate:
-    """A limit of rows per second. The rows of the first second may be sent at once."""
+    """Limits how many rows per second are sent to HBase. The rows of the first second may be sent at once."""
 
     def __init__(self, rows_per_second: float) -> None:
         self._rows_per_second = rows_per_second

@@ -98,7 +98,7 @@ class WantedKeys:
     def _mostly_between(self, low: str, high: str) -> bool:
         """Whether at least half of a sample of the keys is from `low` to `high`. If so, sorting all keys does not pay.
 
-        False if there are so few keys that sorting them is cheap.
+        Return False without sampling if there are so few keys that sorting them is cheap.
         """
         if len(self.keys) <= _SAMPLE:
             return False

@@ -42,11 +42,11 @@ def unescape_path_value(text: str) -> str:
 
 
 def check_partition_path(path: str) -> None:
-    """Raise RecordKeyError unless a partition path is a folder below the table's base path, or empty: the base path itself.
+    """Raise RecordKeyError unless a partition path is empty or names a folder below the table's base path.
 
     Raises:
-        RecordKeyError: a folder name is empty, `.`, `..`, too long, hidden like `.hoodie`, or has a control character, or
-            the first one has a colon.
+        RecordKeyError: a folder name is empty, `.`, `..`, too long, hidden like `.hoodie`, or has a control character, or the
+            first one has a colon.
     """
     if not path:
         return

@@ -36,7 +36,10 @@ class SqlKeyGenerator:
 
     @cached_property
     def origin(self) -> KeyGenerator:
-        """The wrapped generator: that of `hoodie.sql.origin.keygen.class` if set, otherwise the complex one, as in Hudi."""
+        """The wrapped generator, by `hoodie.sql.origin.keygen.class`.
+
+        If the option is not set, the complex generator, as in Hudi.
+        """
         java_class = COMPLEX
         if self.settings.sql_origin_class:
             java_class = find_generator_class(self.settings.sql_origin_class, option=SQL_ORIGIN_OPTION)

@@ -156,7 +156,7 @@ def parse_time_format(options: Mapping[str, str]) -> TimeFormat:
 
 
 def _require(options: Mapping[str, str], key: str) -> str:
-    """Return the value of an option. Raise OptionError if it is missing or blank."""
+    """Return the value of the option `key`. Raise OptionError if the option is missing or blank."""
     value = options.get(key, "")
     if not value.strip():
         raise OptionError(f"{TIMEBASED_PREFIX}{key} is missing: the time-based key generator needs it.")
@@ -197,7 +197,7 @@ def _parse_input_patterns(options: Mapping[str, str]) -> list[str]:
 
 
 def _parse_zones(options: Mapping[str, str]) -> tuple[Zone | None, Zone | None]:
-    """Return the time zones of the input and of the output. None for a zone that no option names."""
+    """Return the input zone and the output zone. Each is None if no option names it."""
     if "timezone" in options:
         both = parse_zone(options["timezone"], option=f"{TIMEBASED_PREFIX}timezone")
         return both, both

@@ -32,7 +32,7 @@ MASK = "_changed_columns"
 
 @dataclass(frozen=True)
 class MaskedUpdate(OrderedMerger):
-    """A merger of rows that supply only some columns: these replace the stored values, and the other columns keep theirs.
+    """A merger of rows that supply only some columns. Supplied columns replace the stored values; other columns stay as stored.
 
     An incoming row with a lower ordering value than the stored row changes nothing.
     """
@@ -145,7 +145,7 @@ class MaskedUpdate(OrderedMerger):
         return np.array([name in always for name in rows.column_names], np.bool_)
 
     def _is_whole(self, rows: pa.Table) -> Flags:
-        """Return one flag per row, true where the row supplies all columns, because its mask column is null."""
+        """Return one flag per row, true where the row supplies all columns: its mask is null."""
         if self.mask not in rows.column_names:
             return np.ones(rows.num_rows, np.bool_)
         return np.asarray(pc.is_null(rows[self.mask]), dtype=np.bool_)

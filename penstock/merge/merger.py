@@ -89,7 +89,7 @@ class Merger:
 
     @property
     def keeps_partition(self) -> bool:
-        """Whether a merged row that keeps the stored row's partition columns also stays in the stored row's partition.
+        """Whether a merged row that has the stored row's partition columns also stays in the stored row's partition.
 
         False for Hudi's payloads: there the merged row goes to the incoming row's partition.
         """
@@ -118,9 +118,9 @@ class Merger:
         return self.is_delete(new)
 
     def resolve(self, old: pa.Table, new: pa.Table) -> Choices:
-        """Return the choice for each pair of rows: row i of `old` and row i of `new`. `old` has only the columns of `needs`.
+        """Return the choice for each (stored, incoming) pair of rows: row i of `old` and row i of `new`.
 
-        The default is DELETE for a delete and TAKE_NEW for any other row.
+        `old` has only the columns of `needs`. The default is DELETE for a delete and TAKE_NEW for any other row.
         """
         return np.where(self.is_delete(new), Choice.DELETE, Choice.TAKE_NEW)
 

@@ -23,7 +23,7 @@ _OPERATIONS = ("I", "-U", "U", "D")
 
 @dataclass(frozen=True)
 class WithOperation(Merger):
-    """A merger around another merger: a row whose `_hoodie_operation` is `D` is a delete too.
+    """A merger that wraps another merger: a row whose `_hoodie_operation` is `D` is a delete too.
 
     Penstock's own mergers receive these rows as deletes before they decide. Hudi's payloads receive them as plain rows: the key
     is deleted only if the payload would not keep the stored row.

@@ -47,7 +47,7 @@ class CommitTimeOrdering(OverwriteWithLatest):
 class EventTimeOrdering(Merger):
     """EVENT_TIME_ORDERING and DefaultHoodieRecordPayload: the greater ordering value wins; if equal, the incoming row wins.
 
-    A stored row without an ordering value loses. That includes rows written before the table had the ordering column.
+    A stored row without an ordering value loses, for example a row written before the table had the ordering column.
     """
 
     ordering: str

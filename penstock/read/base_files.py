@@ -88,7 +88,7 @@ def _read_branch(
     """Return one DataFrame over base files with the same older column types and the same null partition columns.
 
     Args:
-        branch: what the base files have in common.
+        branch: the older column types and null partition columns that the files have in common.
         slices: the slices of the base files.
         touched: slice → positions of the rows to leave out of its base file.
     """

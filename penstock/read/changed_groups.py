@@ -31,7 +31,7 @@ class MissingFile(NamedTuple):
 
 @dataclass(frozen=True)
 class ChangedFiles:
-    """The files of one file group's newest slice that the writes in an incremental query's range added."""
+    """The files that the writes in an incremental query's range added to the newest slice of one file group."""
 
     #: The base instant of that slice.
     base_instant: str

@@ -144,7 +144,7 @@ class PartitionColumns:
     def column_in(self, wanted: StructField, partition_path: str) -> Column | str:
         """Return an expression for a column in the rows that workers read from one partition.
 
-        It is a literal if the partition path has the value, otherwise the name of the column that workers send.
+        This is a literal if the partition path has the value, otherwise the name of the column that workers send.
 
         Args:
             wanted: the name and type of the column in the query.

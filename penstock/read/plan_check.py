@@ -15,7 +15,7 @@ from penstock.timeline.store import instant_path, load_timeline
 
 
 def still_holds(plan: QueryPlan) -> bool:
-    """Whether the plan has every file that it should read. False if a clean deleted one before the listing: plan again.
+    """Whether the plan has every file that it should read. If not, a clean deleted a file before the listing: plan again.
 
     Raises:
         FileNotFoundError: an instant was archived while it was read.

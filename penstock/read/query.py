@@ -141,7 +141,7 @@ def _parse_bound(options: Options, option: o.Option[str | None]) -> str | None:
 
 
 def _find_table(path: str) -> tuple[str, str]:
-    """Return (base path of the table that a path is in, the part of the path below it).
+    """Return the base path of the table that a path is in, and the part of the path below the base path.
 
     Raises:
         TableNotFound: there is no table at the path or above it.

@@ -114,7 +114,7 @@ def differs(stored: DataType, asked: DataType) -> bool:
 
 
 def has_all_types(stored: DataType, asked: DataType) -> bool:
-    """Whether a stored type has every field of the asked type, at any depth, in the same type. It may have further fields."""
+    """Whether the type `stored` has every field of the type `asked`, at any depth, in the same type. It may have more fields."""
     if isinstance(stored, StructType) and isinstance(asked, StructType):
         return all(field.name in stored.names and has_all_types(stored[field.name].dataType, field.dataType) for field in asked)
     if isinstance(stored, ArrayType) and isinstance(asked, ArrayType):

@@ -226,7 +226,7 @@ class _FileCheck:
         return instants
 
     def _blocks(self, path: str, name: str) -> list[LogBlock]:
-        """Return all blocks of a log file."""
+        """Read all blocks of the log file `name` in the partition `path`."""
         file = join(self.table.base_path, path, name)
         return list(scan_blocks(self.table.storage.open(file), file_name=file))
 

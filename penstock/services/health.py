@@ -83,7 +83,7 @@ def _small_files(table: TableState, slices: Sequence[FileSlice]) -> Finding:
 
 
 def _rows_per_file(table: TableState, slices: Sequence[FileSlice]) -> Finding:
-    """Return the finding on the mean number of rows in a current base file, read from commit files.
+    """Return the finding on the mean number of rows per current base file. The numbers are read from commit files.
 
     Base files whose commit is archived are not counted.
     """

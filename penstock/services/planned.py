@@ -69,7 +69,7 @@ TaskT = TypeVar("TaskT", bound=PlannedTask)
 
 @dataclass(frozen=True)
 class PlanRun(Generic[PlanT]):
-    """One run of a plan: the table, the plan and its instant time, for all steps of the run. Not sent to workers."""
+    """The table, the plan and its instant time, which all steps of one run of a plan use. Not sent to workers."""
 
     #: The Spark session; None if everything runs on the driver.
     spark: Any
@@ -109,7 +109,7 @@ class PlannedService(TableService, Generic[PlanT, TaskT]):
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
         """Run pending plans; then, if another plan is due, make that plan and run it.
 
-        Return how many plans were run as text for a report; None if no plan was run.
+        Return a text for a report with the number of plans that were run; None if no plan was run.
         """
         return describe_runs(schedule_and_run(spark, table, self, stages))
 
@@ -287,6 +287,7 @@ def _warn_not_planned(table: TableState, noun: str, reason: str) -> None:
 
     Args:
         noun: the kind of plan, for example "compaction".
+        reason: why no plan is made, in words.
     """
     warn_user(f"no {noun} of {table.base_path} is planned now: {reason}")
 
@@ -517,10 +518,10 @@ def start_over(table: TableState, instant: Instant) -> TableState:
 
 
 def _read_rollback_of(table: TableState, rollback: Instant, instant: Instant) -> Mapping[str, Any] | None:
-    """Read the plan of the pending rollback `rollback`; return None if the plan is for another instant or cannot be read.
+    """Read the plan of a pending rollback; return None if it does not roll back `instant`, or cannot be read.
 
     Args:
-        instant: the instant that the rollback should be of.
+        rollback: the instant of the rollback.
     """
     try:
         plan = read_container(table.storage.read(instant_path(table.base_path, rollback.in_state(State.REQUESTED))))

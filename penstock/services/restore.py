@@ -229,7 +229,7 @@ def plan_restore(table: TableState, to: str) -> RestorePlan:
 
 
 def _later_writes(table: TableState, to: str) -> list[Instant]:
-    """Return the writes and the plans of table services that are later than the commit at `to`, newest first."""
+    """Return the instants of writes and of table services' plans that are later than the commit at `to`, newest first."""
     later = [instant for instant in table.timeline.instants if instant.time > to]
     return [instant for instant in reversed(later) if instant.action.family in WRITE_ACTIONS]
 
@@ -267,7 +267,7 @@ def _run(spark: SparkSession | None, table: TableState, instant: Instant, plan: 
 def _remove_instant(table: TableState, instant: Instant) -> None:
     """Remove what is left of an instant that a restore undoes: pending timeline files, new hash rings, markers, heartbeat.
 
-    The restore plan names a completed compaction by the action of its commit, so files of all actions of the family are removed.
+    The restore plan names a completed compaction by the action of its commit, so timeline files of a compaction are removed too.
     """
     storage = table.storage
     base_path = table.base_path

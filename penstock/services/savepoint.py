@@ -77,7 +77,7 @@ def delete_savepoint(table: TableState, time: str) -> None:
 
 def _remove_files(table: TableState, time: str) -> None:
     # The completed file first: a crash after it leaves an inflight savepoint, which holds no files.
-    """Remove the timeline files of the savepoint of the commit at `time`."""
+    """Remove the timeline files of a savepoint, which has the same time as its commit: `time`."""
     for state in (State.COMPLETED, State.INFLIGHT):
         table.storage.delete(instant_path(table.base_path, Instant(time, Action.SAVEPOINT, state)))
 
@@ -108,7 +108,7 @@ def _choose_commit(table: TableState, time: str | None) -> str:
 
 
 def _is_archived(table: TableState, time: str) -> bool:
-    """Whether the archive holds an instant with this instant time."""
+    """Whether the archived timeline holds an instant with this instant time."""
     entries = load_archive(table.storage, table.base_path, table.config.archive_folder)
     return any(entry["commitTime"] == time for entry in entries)
 

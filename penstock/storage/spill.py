@@ -50,7 +50,7 @@ class SpillFile:
         return [pa.Table.from_batches([reader.get_batch(number)]) for number in range(reader.num_record_batches)]
 
     def close(self) -> None:
-        """Delete the file if `read` did not. Tables that `read` returned stay valid."""
+        """Delete the spill file, unless `read` already deleted it. Tables that `read` returned stay valid."""
         if self._sink is not None:
             self._sink.close()
         self._storage.delete(self._path)

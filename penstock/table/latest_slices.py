@@ -123,7 +123,10 @@ def latest_merged_slices(groups: Iterable[FileGroup], seen: Visibility) -> list[
 
 
 def _latest_merged_slice(group: FileGroup, seen: Visibility) -> FileSlice | None:
-    """Return the newest committed slice of one file group, with the log files of pending compactions; None if there is none."""
+    """Return the newest committed slice of one file group; None if there is none.
+
+    Log files whose base instant is a pending compaction are added to the slice before that compaction.
+    """
     waiting: FileSlice | None = None  # of pending compactions: log files of an older slice, under a later base instant
     for file_slice in group.slices:  # newest first
         later_logs = waiting.log_files if waiting else ()

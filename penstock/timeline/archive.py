@@ -35,12 +35,20 @@ Entry = Mapping[str, Any]
 
 
 def archive_path(base_path: str, folder: str = "archived") -> str:
-    """Return the path of the folder that holds the archived timeline. `folder` is its name below `.hoodie`."""
+    """Return the path of the folder that holds the archived timeline.
+
+    Args:
+        folder: the name of that folder below `.hoodie`.
+    """
     return join(base_path, ".hoodie", folder)
 
 
 def list_archive_files(storage: Storage, base_path: str, folder: str = "archived") -> list[FileInfo]:
-    """Return the files of the archived timeline, oldest first. `folder` is the name of their folder below `.hoodie`."""
+    """Return the files of the archived timeline, oldest first.
+
+    Args:
+        folder: the name of the archive's folder below `.hoodie`.
+    """
     numbered_files: list[tuple[int, FileInfo]] = []
     for file in storage.list(archive_path(base_path, folder)):
         match = _NAME.fullmatch(file.name)
@@ -51,7 +59,11 @@ def list_archive_files(storage: Storage, base_path: str, folder: str = "archived
 
 
 def is_archived(storage: Storage, base_path: str, folder: str = "archived") -> bool:
-    """Whether the table has an archived timeline: at least one archive file. `folder` is its folder below `.hoodie`."""
+    """Whether the table has an archived timeline: at least one archive file.
+
+    Args:
+        folder: the name of the archive's folder below `.hoodie`.
+    """
     return bool(list_archive_files(storage, base_path, folder))
 
 
@@ -75,7 +87,7 @@ def write_entries(entries: Sequence[Entry], batch: int) -> bytes:
 
 
 def _encode_entries(entries: Sequence[Entry]) -> bytes:
-    """Encode archived entries as one Avro log block."""
+    """Encode archived entries, each one state of one instant, as one Avro log block."""
     records = [encode_record(ENTRY, entry) for entry in entries]
     framed = b"".join(_LENGTH.pack(len(record)) + record for record in records)
     content = _HEAD.pack(BLOCK_VERSION, len(records)) + framed
@@ -125,7 +137,7 @@ def load_archive(
 
 
 def _load_archive(storage: Storage, base_path: str, folder: str, keep: Callable[[Entry], bool]) -> list[dict[str, Any]]:
-    """Read the entries as `load_archive` does, but in one attempt.
+    """Read the entries as `load_archive` does, but do not try again if a file disappears.
 
     Raises:
         FileNotFoundError: a file was merged into another one after it was listed.

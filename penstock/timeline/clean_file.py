@@ -178,7 +178,7 @@ def _partition_record(path: str, partition: CleanedPartition, policy: str) -> di
 
 
 def read_clean_result(content: bytes, file_name: str) -> CleanResult:
-    """Decode the result of a clean in a file of any Hudi release. Raises CorruptFile, with `file_name`, if that fails."""
+    """Decode the result of a clean, from a file of any Hudi release. Raises CorruptFile, naming `file_name`, if that fails."""
     record = _read_record(content, file_name)
     try:
         return CleanResult(
@@ -203,7 +203,7 @@ def _read_partition(record: Mapping[str, Any]) -> CleanedPartition:
 
 
 def _read_record(content: bytes, file_name: str) -> dict[str, Any]:
-    """Decode the Avro record in a file of a clean. Raises CorruptFile, with `file_name`, if that fails."""
+    """Decode the Avro record in a file of a clean. Raises CorruptFile, which names `file_name`, if that fails."""
     try:
         return read_container(content)
     except CorruptFile as e:

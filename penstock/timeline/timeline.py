@@ -17,7 +17,7 @@ class Timeline:
 
     @staticmethod
     def from_names(names: Iterable[str]) -> Timeline:
-        """Build the timeline from the names of the files in `.hoodie`. Names of other files are ignored."""
+        """Build the timeline from the names of all files in `.hoodie`. A name that is not that of a timeline file is ignored."""
         latest: dict[tuple[str, Action], Instant] = {}
         for name in names:
             instant = parse_instant(name)

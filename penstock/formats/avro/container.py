@@ -67,7 +67,7 @@ def read_container(data: bytes) -> dict[str, Any]:
 
 
 def encode_record(name: str, record: Mapping[str, Any]) -> bytes:
-    """Encode a record of the schema `name` without a container, as the blocks of archive files hold it."""
+    """Encode a record of the schema `name` without a container, for a block of an archive file."""
     body = io.BytesIO()
     fastavro.schemaless_writer(body, _parse_schema(name), record, strict_allow_default=True)
     return body.getvalue()

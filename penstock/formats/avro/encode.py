@@ -272,7 +272,7 @@ def _symbol_numbers(array: Any, symbols: tuple[str, ...], name: str) -> npt.NDAr
 
 
 def _full_segment(cells: Bytes) -> ShortSegment:
-    """Return a segment in which record i has all bytes of row i of the matrix `cells`."""
+    """Return a segment (some bytes of every record) in which record i has all bytes of row i of the matrix `cells`."""
     return ShortSegment(cells, np.ones(cells.shape, bool))
 
 
@@ -297,7 +297,7 @@ def fuse_segments(segments: list[Segment]) -> list[Segment]:
 
 
 def _merge_short(segments: list[ShortSegment]) -> ShortSegment:
-    """Return one short segment for several that follow one another: each record has its bytes of all of them."""
+    """Merge several short segments, which follow one another in every record, to one. A segment is some bytes of every record."""
     if len(segments) == 1:
         return segments[0]
     cells = np.hstack([segment.cells for segment in segments])
@@ -347,7 +347,7 @@ def value_bytes(array: Any) -> pa.Buffer:
 
 
 def _sizes(segment: Segment) -> npt.NDArray[np.int64]:
-    """Return the number of bytes that each record has in the segment."""
+    """Return for each record the number of bytes that it has in the segment (an array with some bytes for every record)."""
     if isinstance(segment, ShortSegment):
         return segment.sizes()
     if not len(segment):
@@ -368,6 +368,10 @@ def _offsets_of(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _binary_array(offsets: Any, data: pa.Buffer) -> Any:
-    """Return a binary array without nulls over `data`. `offsets` has the offset of each value, and the end of the last."""
+    """Return a binary array without nulls whose values lie in `data`.
+
+    Args:
+        offsets: the offset in `data` of each value, and the end of the last value.
+    """
     narrow = np.ascontiguousarray(offsets, np.int32)
     return pa.Array.from_buffers(pa.binary(), len(narrow) - 1, [None, pa.py_buffer(narrow), data], null_count=0)

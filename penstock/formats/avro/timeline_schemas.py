@@ -17,12 +17,12 @@ _STRING: AvroType = {"type": "string", "avro.java.string": "String"}
 
 
 def _array(items: AvroType) -> AvroType:
-    """Return the Avro type of an array with these items."""
+    """Return the Avro type of an array whose items have the type `items`."""
     return {"type": "array", "items": items}
 
 
 def _map(values: AvroType) -> AvroType:
-    """Return the Avro type of a map with these values."""
+    """Return the Avro type of a map whose values have the type `values`."""
     return {"type": "map", "values": values, "avro.java.string": "String"}
 
 
@@ -42,7 +42,7 @@ def _number(name: str, default: int) -> dict[str, Any]:
 
 
 def _list_or_empty(name: str, items: AvroType) -> dict[str, Any]:
-    """Return an Avro field for a list, with the empty list as default."""
+    """Return an Avro field for an array whose items have the type `items`. Its default is the empty array."""
     return {"name": name, "type": {"type": "array", "items": items, "default": []}, "default": []}
 
 

@@ -45,5 +45,5 @@ def is_complete(rows: pa.Table) -> Flags:
 
 
 def _to_chunked(values: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the values as a ChunkedArray; Arrow's functions return either kind."""
+    """Convert an array to a ChunkedArray, because Arrow's functions return either kind."""
     return values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])

@@ -113,7 +113,7 @@ def _are_of_one_family(returned: pa.DataType, expected: pa.DataType) -> bool:
 
 
 def _find_family(kind: pa.DataType) -> tuple[Callable[[pa.DataType], bool], ...] | None:
-    """Return the family of `_FAMILIES` (types that may be cast to one another) that contains the type; None if none does."""
+    """Return the family of `_FAMILIES` that has the type, or None. A family is types that may be cast to one another."""
     return next((family for family in _FAMILIES if any(is_of(kind) for is_of in family)), None)
 
 

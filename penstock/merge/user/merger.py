@@ -33,7 +33,7 @@ _NOT_DATA = {*META_COLUMNS, OPERATION_COLUMN}
 
 @dataclass(frozen=True)
 class UserMerger(Merger):
-    """A merger that calls a user's function for every pair of an older and a newer row."""
+    """A merger that calls a user's function with the older and the newer row of each key."""
 
     is_user_function = True
     ignores_ordering = True

@@ -34,7 +34,7 @@ class RowFunction:
     guard: Guard
 
     def join(self, old: pa.Table, new: pa.Table) -> JoinedRows:
-        """Call the user's function for row i of `old` and row i of `new`, for every i; return the returned rows, checked."""
+        """Call the user's function for row i of `old` and row i of `new`, for every i. Return its results as a checked table."""
         return self._call_for_all(old, new)
 
     def begin(self, new: pa.Table) -> JoinedRows:

@@ -29,7 +29,7 @@ class Archive(TableService):
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
         """Archive the instants that need not stay on the timeline.
 
-        Return the number of archived instants as text for a report; None if there were none.
+        Return a text for a report with the number of archived instants; None if no instant was archived.
         """
         done = archive(table, stages)
         return f"{len(done.instants):,} instants archived" if done else None

@@ -58,7 +58,7 @@ class RetentionRules:
         return frozenset(path for (path, _), replaced_at in self.replaced.items() if replaced_at >= earliest)
 
     def is_needed(self, group: GroupId, base_instant: str) -> bool:
-        """Whether a pending plan needs the slice of the file group `group` that has this base instant."""
+        """Whether a pending plan needs the slice of `group` with the base instant `base_instant`."""
         since = self.needed.get(group)
         return since is not None and base_instant >= since
 
@@ -97,7 +97,7 @@ def plan_partition(path: str, names: Iterable[str], rules: RetentionRules) -> Pa
 
 
 def _slices_by_group(names: Iterable[str]) -> dict[str, dict[str, list[str]]]:
-    """Group the names of data files by file id, then by base instant. Log files of change data are included."""
+    """Group the names of data files: file id → base instant → names. Log files of change data are included."""
     groups: dict[str, dict[str, list[str]]] = {}
     for name in names:
         if base := parse_base_name(name):

@@ -29,7 +29,7 @@ class Clean(TableService):
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
         """Run pending cleans; then, if a new clean is due, plan it and run it.
 
-        Return the number of deleted files as text for a report; None if no clean was run.
+        Return a text for a report with the number of deleted files; None if no clean was run.
         """
         done = clean(spark, table, stages)
         return f"{sum(result.files_deleted for result in done):,} files deleted" if done else None

@@ -62,7 +62,7 @@ def _find_slice(
     newest: Mapping[GroupKey, FileSlice],
     existing: Collection[str],
 ) -> FileSlice:
-    """Return the file slice on storage that the plan names as `planned`.
+    """Return the file slice on storage that the plan's entry `planned` names.
 
     Args:
         time: the instant time of the plan.

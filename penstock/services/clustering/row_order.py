@@ -148,7 +148,7 @@ def sort_keys(columns: pa.Table, ordering: Ordering, sample: pa.Table | None = N
 
 
 def sample_of(rows: pa.Table, count: int) -> pa.Table:
-    """Return at most `count` of the rows, at equal distances from each other."""
+    """Return a sample of at most `count` rows, taken at equal distances."""
     if rows.num_rows <= count:
         return rows
     return rows.take(pa.array(np.linspace(0, rows.num_rows - 1, count).astype(np.int64)))

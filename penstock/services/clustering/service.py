@@ -46,7 +46,7 @@ from penstock.workers.runner import Runner
 
 
 class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
-    """The table service that rewrites file groups into larger, sorted ones."""
+    """The table service that rewrites the rows of small file groups into larger, sorted file groups."""
 
     name = "cluster"
     title = "cluster"
@@ -69,7 +69,7 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
         """Run pending plans; then, if the options turn clustering on and a plan is due, make a plan and run it.
 
-        Return how many plans were run as text for a report; None if no plan was run.
+        Return a text for a report with the number of plans that were run; None if no plan was run.
         """
         if asks_for_clustering(table.options):
             return describe_runs(schedule_and_run(spark, table, self, stages))

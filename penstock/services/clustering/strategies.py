@@ -160,7 +160,7 @@ def _expected_bytes(file_slice: FileSlice, limits: ClusteringLimits) -> int:
 
 
 def _count_files(size_bytes: int, limits: ClusteringLimits) -> int:
-    """Return how many files of `limits.target_file_bytes` hold these bytes, rounded up."""
+    """Return how many files of at most `limits.target_file_bytes` are needed for `size_bytes` bytes."""
     return -(-size_bytes // limits.target_file_bytes)
 
 

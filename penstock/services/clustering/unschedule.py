@@ -13,7 +13,7 @@ from penstock.timeline.store import instant_path
 
 
 def unschedule_clustering(table: TableState, time: str) -> None:
-    """Remove the pending clustering plan at `time` from the timeline. Before, roll back the files that a crashed run left.
+    """Remove the pending clustering plan at `time` from the timeline, after rolling back files that a crashed run left.
 
     A plan whose file cannot be read is removed too, if its run has not begun.
 

@@ -98,7 +98,9 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
         return load_compaction_plan(table, instant)
 
     def make_tasks(self, run: PlanRun[CompactionPlan]) -> Sequence[CompactTask]:
-        """Return one task per operation of the plan whose file group still exists, the largest slice first.
+        """Return one task for each operation of the plan whose file group still exists.
+
+        The task of the largest slice comes first.
 
         Raises:
             CorruptFile: a file that the plan names is missing.

@@ -42,7 +42,7 @@ PartitionChoice = Callable[[Sequence[str], CompactionLimits], list[str]]
 
 
 def all_partitions(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
-    """Return all partitions."""
+    """Return `paths` unchanged: the strategy considers all partitions."""
     return list(paths)
 
 
@@ -72,7 +72,7 @@ def strategy_of(options: Options) -> tuple[Strategy, CompactionLimits]:
 
 
 def take_all(operations: Operations, limits: CompactionLimits) -> list[CompactionOperation]:
-    """Return all operations."""
+    """Return all operations: the strategy compacts every file slice that has log files."""
     return list(operations)
 
 
@@ -119,7 +119,7 @@ def newest_days(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
 
 
 def recent_days(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
-    """Return the partitions of today, of the `limits.day_partitions` days before, and of later days, newest first."""
+    """Return the partitions of the last `limits.day_partitions` days, of today and of later days, newest first."""
     first = limits.today - timedelta(days=limits.day_partitions)
     return sorted((path for path in paths if day_of(path) >= first), key=day_of, reverse=True)
 

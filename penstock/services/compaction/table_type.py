@@ -8,7 +8,7 @@ from penstock.table.state import TableState
 
 
 def check_merge_on_read(table: TableState) -> None:
-    """Raise Unsupported for a copy-on-write table, which has nothing to compact."""
+    """Raise Unsupported if the table is copy-on-write: it has no log files to compact."""
     if not table.is_merge_on_read:
         raise Unsupported(
             f"Can only compact table of type {MERGE_ON_READ} and not {table.config.table_type}: {table.base_path} has no "

@@ -105,7 +105,7 @@ def _holds_logs_of(savepoint: Savepoint, base_instant: str) -> bool:
 
 
 def _plan_by_logs(table: TableState, time: str) -> CompactionPlan:
-    """Return a substitute for the plan at `time`, which cannot be read.
+    """Return a substitute for the plan at `time`, whose file cannot be read.
 
     The substitute names the file groups that have log files with the plan's instant as base instant, each with the base instant
     of its previous slice.

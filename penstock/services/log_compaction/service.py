@@ -65,11 +65,11 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
         check_merge_on_read(table)
 
     def is_due(self, table: TableState) -> bool:
-        """Whether to try to make a plan: always true. `make_plan` counts the log blocks and returns None if there are too few."""
+        """Whether to call `make_plan`: always true. `make_plan` counts the log blocks and returns None if there are too few."""
         return True
 
     def make_plan(self, table: TableState) -> CompactionPlan | None:
-        """Plan a log compaction of the slices that have enough log blocks by the options; None if no slice has."""
+        """Plan a log compaction of the slices that have enough log blocks by the options; None if there is no such slice."""
         busy = find_pending_groups(table).keys()
         times = read_committed_times(table)
         operations = []
@@ -90,7 +90,7 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
         return load_compaction_plan(table, instant)
 
     def make_tasks(self, run: PlanRun[CompactionPlan]) -> Sequence[JoinTask]:
-        """Return one task per operation of the plan whose file group still exists.
+        """Return one task for each operation of the plan whose file group still exists.
 
         Raises:
             CorruptFile: a file that the plan names is missing.
@@ -118,7 +118,7 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
         return len(plan.operations)
 
     def run_kernels(self, run: PlanRun[CompactionPlan], tasks: Sequence[JoinTask], runner: Runner) -> list[WriteStat]:
-        """Write a new log file for each task; return the write stats. A slice that changed since the plan was made is skipped."""
+        """Write a new log file for each task, unless its slice changed since the plan was made; return the write stats."""
         return runner.collect(join_slice, tasks, WriteStat)
 
 

@@ -61,11 +61,11 @@ class WritePlan:
 
     @property
     def write_amplification(self) -> float:
-        """The estimated number of bytes written per incoming byte."""
+        """The estimated number of bytes that the write would write, divided by the number of incoming bytes."""
         return (self.bytes_rewritten + self.bytes_incoming) / max(1, self.bytes_incoming)
 
     def __str__(self) -> str:
-        """Return the plan as a text table with one line per file group, below a summary."""
+        """Return the plan as text: a summary, then a table with one line per file group."""
         title = (
             f"{self.operation} of {self.rows_incoming:,} rows ({format_bytes(self.bytes_incoming)}) by {self.index}: "
             f"{len(self.groups)} file groups, {format_bytes(self.bytes_rewritten)} rewritten, "

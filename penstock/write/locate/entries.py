@@ -201,7 +201,7 @@ def check_not_clustered(
 
 
 def look_up_keys(task: EntryTask) -> EntryResult:
-    """Look up the index entries of the task's keys. Kernel. Write to a file which file group the entry of each key names.
+    """Look up the index entries of the task's keys, and write to a file which file group each entry names. Kernel.
 
     A key without an entry is new.
     """

@@ -139,7 +139,7 @@ def _add_partition(profile: _Profile, task: PartitionTask) -> None:
 
 
 def _add_located(profile: _Profile, located: Sequence[LocatedPieces], *, drops_known: bool) -> None:
-    """Add located rows to the profile: incoming rows whose key is stored as updates, the others as new rows.
+    """Add located rows to the profile: an incoming row whose key is stored counts as an update, any other as a new row.
 
     Args:
         located: the located keys, one item per set of incoming rows.

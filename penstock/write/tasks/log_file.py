@@ -138,7 +138,7 @@ def _filter(positions: Positions | None, flags: np.ndarray) -> Positions | None:
 
 
 def _check_ordering(rows: pa.Table, settings: LogSettings) -> None:
-    """Raise SchemaError if a row for the log has no ordering value, and readers will compare the row by that value."""
+    """Raise SchemaError if a row has no ordering value, and readers of the log will compare the row by that value."""
     if not settings.compared:
         return
     values = find_column(rows, settings.compared)

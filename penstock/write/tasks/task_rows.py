@@ -60,7 +60,7 @@ class TaskRows:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the loaded rows, which `take` returns."""
+        """The schema of the tables that `take` returns: the columns of the loaded rows."""
         return self._tables[0].schema
 
     def take(self, numbers: Positions, columns: Sequence[str] | None = None) -> pa.Table:

@@ -111,7 +111,7 @@ def _count_rows_that_fit(file_slice: FileSlice, rules: UpsertRules) -> int:
 
 
 def _write_group(output: TaskOutput, task: GroupTask) -> list[WriteStat]:
-    """Write the changed rows and the new rows of one file group, and return the write stats. Their keys are already located."""
+    """Write the rows of one file group that change, and its new rows; return the write stats. All keys are already located."""
     rules = task.rules
     storage = rules.loading.staging.storage
     new_rows = read_new_rows(storage, task.new_rows) if task.new_rows else NO_ROWS
