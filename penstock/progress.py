@@ -148,6 +148,11 @@ def _is_interactive() -> bool:
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
+def format_count(count: int, noun: str) -> str:
+    """Return a count with its noun, in the plural unless the count is 1: `1 file group`, `1,200 file groups`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def format_bytes(count: float) -> str:
     """Return a number of bytes with a unit, such as "1.5 kB"."""
     for unit in ("B", "kB", "MB", "GB", "TB"):

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from penstock import options as o
-from penstock.errors import SchemaError
+from penstock.errors import OptionError, SchemaError
 from penstock.keys import make_key_generator
 from penstock.options import read_options
 from penstock.schema import META_COLUMNS, arrow_to_avro, avro_text, avro_to_spark
@@ -43,6 +43,12 @@ def decide_new_table(spark: SparkSession, schema: Columns, given: Mapping[str, o
     if ordering and ordering.split(".")[0] not in struct.names:
         raise SchemaError(f"ordering column {ordering!r} is not among the columns {', '.join(struct.names)}")
     return settings, avro_text(drop_partition_columns(evolve_schema(struct, settings, None), settings))
+
+
+def check_record_key(names: Names | None) -> None:
+    """Raise OptionError if the record key is an empty list or string."""
+    if names is not None and joined(names) is None:
+        raise OptionError(f"record_key is {names!r}; name the columns that identify a row, or pass None to generate keys")
 
 
 def joined(names: Names | None) -> str | None:

@@ -44,11 +44,12 @@ class FileProblems(Report[FileProblem]):
     `Table.check_files` returns it.
 
     Example:
-        >>> len(table.check_files())
-        0
+        >>> table.check_files()
+        Files of trips: all is well, no file is missing and the timeline explains every file
     """
 
     title = "Files"
+    if_empty = "all is well, no file is missing and the timeline explains every file"
     columns = (Column("path", lambda f: str(f.path)), Column("problem", lambda f: str(f.problem)))
     schema = pa.schema([("path", pa.string()), ("problem", pa.string())])
 

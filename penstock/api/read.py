@@ -14,7 +14,7 @@ from penstock.api.handle import TableHandle, check_partition
 from penstock.api.report import Commit
 from penstock.columns import quoted
 from penstock.door.read import open_query
-from penstock.errors import SchemaError
+from penstock.errors import OptionError, SchemaError
 from penstock.options import read_options
 from penstock.read.query import parse_query
 from penstock.timeline.instant import format_time
@@ -97,6 +97,8 @@ class ReadMethods(TableHandle):
             >>> table.read_changes(since="000", until=first).count()
             3
         """
+        if since is None or since == "":
+            raise OptionError(f"since is {since!r}; give an instant of the table, a time, a Commit, or '000' for all changes")
         moments = {o.BEGIN_INSTANT.key: since} | ({} if until is None else {o.END_INSTANT.key: until})
         return self._rows(moments, {**(options or {}), o.QUERY_TYPE.key: "incremental"}, columns, partitions, equals)
 
@@ -113,6 +115,7 @@ class ReadMethods(TableHandle):
         Args:
             moments: the times of the query, by the keys of their options (as of, begin, end).
         """
+        _check_columns(columns)
         state = self._state()
         times = {key: _moment(moment, utc=state.config.timeline_utc) for key, moment in moments.items()}
         query = parse_query([self.path], read_options({**(options or {}), **times}))
@@ -124,6 +127,14 @@ class ReadMethods(TableHandle):
             query = replace(query, columns=tuple(dict.fromkeys([*columns, *dict(query.equals)])))
         frame = open_query(self._reader(), query, replace(state, options=query.options))
         return frame if columns is None else _select(frame, columns)
+
+
+def _check_columns(columns: Sequence[str] | None) -> None:
+    """Raise OptionError if `columns` is an empty list, or a string instead of a list."""
+    if isinstance(columns, str):
+        raise OptionError(f"columns is the string {columns!r}; give a list of names, such as [{columns!r}]")
+    if columns is not None and not columns:
+        raise OptionError("columns is empty; name the columns that you want, or leave it out to get all")
 
 
 def _moment(as_of: Moment, *, utc: bool) -> str:

@@ -114,6 +114,8 @@ class Report(Sequence[T], Generic[T]):
     title: ClassVar[str]
     columns: ClassVar[tuple[Column, ...]]
     schema: ClassVar[pa.Schema]
+    #: What an empty report says instead of a table without rows.
+    if_empty: ClassVar[str] = ""
 
     def __init__(self, entries: Sequence[T], about: str) -> None:
         self._entries = tuple(entries)
@@ -161,6 +163,8 @@ class Report(Sequence[T], Generic[T]):
 
     def __str__(self) -> str:
         """Return the report as a text table, as wide as its content."""
+        if self.if_empty and not self._entries:
+            return f"{self._heading}: {self.if_empty}"
         table = self.__rich__()
         console = Console(file=io.StringIO(), width=10_000)
         width = max(Measurement.get(console, console.options, table).maximum, len(self._heading))
@@ -172,6 +176,8 @@ class Report(Sequence[T], Generic[T]):
 
     def _repr_html_(self) -> str:
         """Return the report as an HTML table, for notebooks."""
+        if self.if_empty and not self._entries:
+            return f"<p>{html.escape(str(self))}</p>"
         return _html(self._heading, self.shown, self._entries)
 
     @property

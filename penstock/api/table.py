@@ -20,7 +20,7 @@ from penstock import options as o
 from penstock.api.cleaning import CleaningMethods
 from penstock.api.clustering import ClusteringMethods
 from penstock.api.compaction import CompactionMethods
-from penstock.api.create import Columns, Names, decide_new_table, joined
+from penstock.api.create import Columns, Names, check_record_key, decide_new_table, joined
 from penstock.api.handle import call_options, find_session, table_columns
 from penstock.api.inspect import InspectMethods
 from penstock.api.maintenance import MaintenanceMethods
@@ -105,6 +105,7 @@ class Table(
         """
         session = find_session(spark)
         own_options = call_options(options, more)
+        check_record_key(record_key)
         storage, base_path = open_storage(os.fspath(path))
         finish_overwrite(storage, base_path)
         if table_exists(storage, base_path):

@@ -15,7 +15,7 @@ from penstock import options as o
 from penstock.commit.replace import begin_replace, list_replaced_groups
 from penstock.hooks import PublishedCommit
 from penstock.options.operation import Operation
-from penstock.progress import Stages
+from penstock.progress import Stages, format_count
 from penstock.services.planned import waits_for_writes
 from penstock.services.table_service import TableService
 from penstock.services.ttl import expired_partitions
@@ -41,7 +41,7 @@ def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | N
         return None
     with begin_replace(table) as change:
         table = reload_timeline(table)
-        with stages.run("expire", f"finding partitions older than {table.options[o.TTL_DAYS]} days"):
+        with stages.run("expire", f"finding partitions older than {format_count(table.options[o.TTL_DAYS], 'day')}"):
             partitions = expired_partitions(table)
         replaced = list_replaced_groups(table, partitions)
         # The inflight file must name the groups before the last check for writes: if a write begins now, either this check

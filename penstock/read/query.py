@@ -12,7 +12,7 @@ from penstock import options as o
 from penstock.commit.swap_tables import finish_overwrite
 from penstock.errors import OptionError, TableNotFound
 from penstock.options import Options
-from penstock.storage import open_storage
+from penstock.storage import is_file, open_storage
 from penstock.table.state import table_exists
 from penstock.timeline.instant import parse_bound_time, parse_query_time
 
@@ -156,6 +156,8 @@ def _find_table(path: str) -> tuple[str, str]:
             finish_overwrite(storage, full_path)
             if table_exists(storage, full_path):
                 return full_path, ""
+            if is_file(storage, full_path):
+                raise TableNotFound(f"{full_path} is a file, not a Hudi table; pass the folder of a table")
             raise TableNotFound(
                 f"{full_path} is not a Hudi table, nor a folder of one: no .hoodie/hoodie.properties there or above. "
                 "Check the path"

@@ -34,7 +34,7 @@ from penstock.filegroup.model import FileSlice
 from penstock.formats.avro.container import read_container
 from penstock.hooks import PublishedCommit
 from penstock.options.operation import Operation
-from penstock.progress import Stages, TaskProgress
+from penstock.progress import Stages, TaskProgress, format_count
 from penstock.services.rollback.run import roll_back, run_rollback
 from penstock.services.table_service import TableService
 from penstock.storage import join
@@ -398,7 +398,7 @@ def _run_and_publish(
         return len(read_markers(run.table.storage, run.table.base_path, run.time))
 
     progress = TaskProgress(service.count_new_files(run.plan), count_begun)
-    with stages.run(service.stage, f"{service.doing} {len(slices)} file groups", progress) as notes:
+    with stages.run(service.stage, f"{service.doing} {format_count(len(slices), 'file group')}", progress) as notes:
         stats = service.run_kernels(run, tasks, runner)
         notes.rows = sum(stat.num_writes for stat in stats)
         notes.size_bytes = sum(stat.total_write_bytes for stat in stats)

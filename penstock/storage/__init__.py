@@ -4,7 +4,7 @@
 `schemes.py` maps schemes to storages. Each storage has a module of its own: `local.py`, `memory.py`.
 """
 
-from penstock.storage.base import FileInfo, Storage, join, walk
+from penstock.storage.base import FileInfo, Storage, is_file, join, walk
 from penstock.storage.local import LocalStorage, temporary_folder
 from penstock.storage.memory import MemoryStorage
 from penstock.storage.schemes import STORAGES, open_storage
@@ -15,6 +15,7 @@ __all__ = [
     "LocalStorage",
     "MemoryStorage",
     "Storage",
+    "is_file",
     "join",
     "open_storage",
     "temporary_folder",

@@ -135,6 +135,12 @@ def walk(storage: Storage, path: str) -> Iterable[FileInfo]:
             yield entry
 
 
+def is_file(storage: Storage, path: str) -> bool:
+    """Whether there is a file, not a folder, at the path."""
+    found = storage.stat(path)
+    return found is not None and not found.is_dir
+
+
 def join(*parts: str) -> str:
     """Join path components with `/`. Empty components (the partition path of a non-partitioned table) are left out."""
     head, *tail = (part for part in parts if part)

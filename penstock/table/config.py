@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from penstock import clock
 from penstock.errors import CorruptFile, TableNotFound, Unsupported
 from penstock.formats.properties import read_properties, table_checksum, write_properties
-from penstock.storage import Storage, join
+from penstock.storage import Storage, is_file, join
 from penstock.timeline.store import FOLDER, load_timeline
 
 PROPERTIES = "hoodie.properties"
@@ -138,6 +138,8 @@ def read_config(storage: Storage, base_path: str) -> TableConfig:
         raise CorruptFile(
             f"{base_path} has a timeline but no {FOLDER}/{PROPERTIES}; restore that file from a copy, or remove the folder"
         )
+    if is_file(storage, base_path):
+        raise TableNotFound(f"{base_path} is a file, not a Hudi table; pass the folder of a table")
     raise TableNotFound(f"{base_path} is not a Hudi table: it has no {FOLDER}/{PROPERTIES}. Check the path, or write to it first")
 
 

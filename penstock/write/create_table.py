@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from penstock import options as o
+from penstock.errors import OptionError
 from penstock.index import make_index
 from penstock.keys import infer_generator_class
 from penstock.keys.partition_fields import partition_columns
 from penstock.merge.payloads import PAYLOAD_OPTION_PREFIX
-from penstock.storage import Storage, join
+from penstock.storage import Storage, is_file, join
 from penstock.table.config import LAYOUT_VERSION, MERGE_ON_READ, TABLE_VERSION, TableConfig, write_config
 from penstock.table.state import TableState
 from penstock.timeline.store import FOLDER
@@ -28,7 +29,9 @@ def create_table(storage: Storage, base_path: str, settings: WriteSettings, crea
 
     Raises:
         AlreadyExists: another process created the table first.
+        OptionError: the path, or a folder above it, is a file.
     """
+    _refuse_file(storage, base_path)
     for folder in _FOLDERS:
         storage.make_dirs(join(base_path, FOLDER, folder))
     raw = table_properties(settings)
@@ -36,6 +39,15 @@ def create_table(storage: Storage, base_path: str, settings: WriteSettings, crea
         raw["hoodie.table.create.schema"] = create_schema
     config = write_config(storage, base_path, raw, new=True)
     return TableState(storage, base_path, config, settings.options)
+
+
+def _refuse_file(storage: Storage, base_path: str) -> None:
+    """Raise OptionError if the path of a new table, or a folder above it, is a file."""
+    path = base_path
+    while path and storage.stat(path) is None:
+        path = path.rpartition("/")[0]
+    if path and is_file(storage, path):
+        raise OptionError(f"{path} is a file, and a table is a folder; choose another path")
 
 
 def preview_table(storage: Storage, base_path: str, settings: WriteSettings) -> TableState:

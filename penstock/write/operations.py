@@ -21,6 +21,7 @@ from penstock.commit.change import Change, begin
 from penstock.commit.replace import begin_replace, list_replaced_groups
 from penstock.hooks import PublishedCommit
 from penstock.options.operation import Operation
+from penstock.progress import format_count
 from penstock.table.state import reload_timeline
 from penstock.timeline.commit_file import WriteStat, make_workload_profile
 from penstock.write.checks import check_keys_are_stored, check_no_pending_services, check_ordering_column
@@ -157,7 +158,7 @@ def _locate_and_store(write: WriteContext, change: Change, staged: StagedRows) -
         rules.index.before_tasks(write.table, staged.partition_paths)
         resolve_clustering_conflicts(write.table, change, task_plan.touched, write.unschedule)
     change.start(task_plan.profile)
-    activity = f"{'merging into' if rules.logs is None else 'appending to'} {len(task_plan.tasks)} file groups"
+    activity = f"{'merging into' if rules.logs is None else 'appending to'} {format_count(len(task_plan.tasks), 'file group')}"
     stats = store_tasks(write, change, runner, run_task, task_plan.tasks, activity)
     return publish(write, change, stats, index_figures=task_plan.figures())
 
@@ -214,10 +215,12 @@ def _store_new_buckets(write: WriteContext, change: Change, staged: StagedRows) 
     task_plan = plan_bucket_tasks(rules, buckets, staged.pieces, {}, write.settings.operation, checks_keys=False)
     change.start(task_plan.profile)
     runner = make_runner(write, staged.pieces)
-    return store_tasks(write, change, runner, run_task, task_plan.tasks, f"writing {len(task_plan.tasks)} buckets")
+    return store_tasks(
+        write, change, runner, run_task, task_plan.tasks, f"writing {format_count(len(task_plan.tasks), 'bucket')}"
+    )
 
 
 def _store_inserts(write: WriteContext, change: Change, staged: StagedRows, tasks: Sequence[InsertTask]) -> list[WriteStat]:
     """Run the tasks of an insert and return their write stats."""
     runner = make_runner(write, staged.pieces)
-    return store_tasks(write, change, runner, insert_bucket, tasks, f"writing {len(tasks)} file groups")
+    return store_tasks(write, change, runner, insert_bucket, tasks, f"writing {format_count(len(tasks), 'file group')}")

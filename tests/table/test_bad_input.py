@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,41 @@ def test_a_path_below_a_file_cannot_become_a_table(spark: Any, tmp_path: Path) -
     with pytest.raises(PenstockError):
         write(trips(spark, ROW), str(tmp_path / "file"))
     assert state_of(tmp_path) == before
+
+
+def test_a_path_that_is_a_file_is_named(spark: Any, tmp_path: Path) -> None:
+    file = tmp_path / "trips.parquet"
+    file.write_bytes(b"x")
+    message = f"{file} is a file, and a table is a folder; choose another path"
+    for path in (file, file / "table", file / "deep" / "table"):
+        for mode in ("append", "overwrite", "ignore", "error"):
+            refused(str(tmp_path), OptionError, message, lambda p=path, m=mode: write(trips(spark, ROW), str(p), BULK, m))
+        create = partial(penstock.Table.create, str(path), trips(spark, ROW), name="t", record_key="id", spark=spark)
+        refused(str(tmp_path), OptionError, message, create)
+    for read in (lambda: load(spark, str(file)), lambda: penstock.Table.open(str(file))):
+        refused(str(tmp_path), TableNotFound, f"{file} is a file, not a Hudi table; pass the folder of a table", read)
+
+
+def test_changes_since_nothing_are_refused(spark: Any, table: str) -> None:
+    for since in (None, ""):
+        with pytest.raises(OptionError, match=f"since is {since!r}; give an instant of the table, .* '000' for all changes"):
+            penstock.Table.open(table).read_changes(since=since)  # type: ignore[arg-type]
+
+
+def test_an_empty_list_of_columns_is_refused(spark: Any, table: str, tmp_path: Path) -> None:
+    handle = penstock.Table.open(table, spark=spark)
+    for read in (handle.read, partial(handle.read_changes, "000")):
+        with pytest.raises(OptionError, match="columns is empty; name the columns that you want, or leave it out to get all"):
+            read(columns=[])
+        with pytest.raises(OptionError, match=r"columns is the string 'fare'; give a list of names, such as \['fare'\]"):
+            read(columns="fare")
+    new = str(tmp_path / "new")
+    for key in ([], "", ()):
+        with pytest.raises(OptionError, match=r"record_key is .*; name the columns that identify a row, or pass None"):
+            penstock.Table.create(new, trips(spark, ROW), name="t", record_key=key, spark=spark)
+    with pytest.raises(SchemaError, match="the rows have no columns; select the columns that the table needs"):
+        write(trips(spark, ROW).select(), new)
+    assert not Path(new).exists()
 
 
 def test_a_storage_that_is_not_supported_yet_is_named(spark: Any) -> None:

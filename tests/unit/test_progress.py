@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from penstock import progress
-from penstock.progress import Stages, TaskProgress, format_bytes, format_table
+from penstock.progress import Stages, TaskProgress, format_bytes, format_count, format_table
 
 
 def test_a_commit_keeps_seconds_rows_and_bytes_of_every_stage_in_order() -> None:
@@ -102,3 +102,12 @@ def test_bytes_are_shown_with_a_unit(count: float, text: str) -> None:
 def test_a_table_shows_every_cell() -> None:
     text = format_table("files", ["partition", "rows"], [["berlin", "3"], ["tokyo", "4"]])
     assert all(cell in text for cell in ("files", "partition", "rows", "berlin", "tokyo", "3", "4"))
+
+
+def test_a_count_has_its_noun_in_the_right_number() -> None:
+    assert [format_count(count, "file group") for count in (0, 1, 2, 1200)] == [
+        "0 file groups",
+        "1 file group",
+        "2 file groups",
+        "1,200 file groups",
+    ]

@@ -15,7 +15,7 @@ from penstock import options as o
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import AlreadyExists, CorruptFile, StorageError, WriteConflict
 from penstock.filegroup.names import parse_base_name, parse_log_name
-from penstock.progress import Stages
+from penstock.progress import Stages, format_count
 from penstock.services.archive.eligible import archivable, states_of
 from penstock.services.archive.entries import archived_entry
 from penstock.services.archive.merge_files import finish_merge, merge_small_files
@@ -68,7 +68,7 @@ def archive(table: TableState, stages: Stages | None = None) -> Archived | None:
         finish_merge(table)
     if not instants:
         return None
-    with (stages or Stages("", "off")).run("archive", f"archiving {len(instants):,} instants"):
+    with (stages or Stages("", "off")).run("archive", f"archiving {format_count(len(instants), 'instant')}"):
         listed = table.storage.list(join(table.base_path, FOLDER))
         archived = _archive(table, {file.name: file for file in listed if not file.is_dir}, instants)
         if merges:

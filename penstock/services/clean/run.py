@@ -21,7 +21,7 @@ from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import AlreadyExists, CorruptFile, StorageError, WriteConflict
 from penstock.filegroup.names import PARTITION_METAFILE, parse_base_name, parse_log_name
 from penstock.filegroup.partitions import is_metafile
-from penstock.progress import Stages
+from penstock.progress import Stages, format_count
 from penstock.services.clean.schedule import schedule_clean
 from penstock.services.rollback.failed_writes import roll_back_expired
 from penstock.storage import Storage, join
@@ -114,7 +114,7 @@ def run_clean(spark: SparkSession | None, table: TableState, instant: Instant, s
         with suppress(AlreadyExists):  # another process runs the plan too
             transition(storage, base_path, instant, State.INFLIGHT, write_clean_plan(plan, base_path))
     count = sum(map(len, plan.files.values()))
-    with stages.run("clean", f"deleting {count:,} old files"):
+    with stages.run("clean", f"deleting {format_count(count, 'old file')}"):
         deleted = _delete(spark, table, plan, count)
     gone = {path for path in plan.partitions if drop_empty_partition(table, path)}
     result = CleanResult(

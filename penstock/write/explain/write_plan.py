@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock import options as o
 from penstock.commit.change import Change
 from penstock.options.operation import Operation
-from penstock.progress import format_bytes, format_table
+from penstock.progress import format_bytes, format_count, format_table
 from penstock.timeline.instant import Action, Instant, State
 from penstock.write.context import WriteContext
 from penstock.write.explain.dry_run import open_dry_run
@@ -68,7 +68,7 @@ class WritePlan:
         """Return the plan as text: a summary, then a table with one line per file group."""
         title = (
             f"{self.operation} of {self.rows_incoming:,} rows ({format_bytes(self.bytes_incoming)}) by {self.index}: "
-            f"{len(self.groups)} file groups, {format_bytes(self.bytes_rewritten)} rewritten, "
+            f"{format_count(len(self.groups), 'file group')}, {format_bytes(self.bytes_rewritten)} rewritten, "
             f"write amplification about {self.write_amplification:.1f}"
         )
         if self.index_why:

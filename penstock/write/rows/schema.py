@@ -195,7 +195,9 @@ def check_column_names(names: Iterable[str]) -> None:
 
 
 def check_columns(struct: StructType) -> None:
-    """Raise SchemaError if two columns have the same name, ignoring case, or if `_hoodie_is_deleted` is not boolean."""
+    """Raise SchemaError if there is no column, two have the same name, ignoring case, or `_hoodie_is_deleted` is not boolean."""
+    if not struct.names:
+        raise SchemaError("the rows have no columns; select the columns that the table needs")
     counts = Counter(name.lower() for name in struct.names)
     repeated = sorted({name for name in struct.names if counts[name.lower()] > 1})
     if repeated:
