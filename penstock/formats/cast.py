@@ -1,6 +1,6 @@
 """Casts Arrow tables to another schema: rows of a file to the current schema of the table, or to the columns of a query.
 
-Columns and nested fields are matched by name.
+Columns and nested fields are matched by name. Numbers that become text are printed as Java prints them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SchemaError
+from penstock.formats.java_numbers import print_floats
 
 
 def fit_to_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -57,7 +58,12 @@ def _has_same_shape(old: pa.DataType, new: pa.DataType) -> bool:
         return pa.types.is_map(old) and _has_same_shape(old.item_type, new.item_type)
     if pa.types.is_list(new):
         return pa.types.is_list(old) and _has_same_shape(old.value_type, new.value_type)
-    return not pa.types.is_nested(old)
+    return not pa.types.is_nested(old) and not _becomes_text(old, new)
+
+
+def _becomes_text(old: pa.DataType, new: pa.DataType) -> bool:
+    """Whether floating-point numbers become text. Arrow prints these numbers otherwise than Java."""
+    return pa.types.is_floating(old) and pa.types.is_string(new)
 
 
 def _rebuild(array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -74,6 +80,8 @@ def _rebuild(array: pa.Array, kind: pa.DataType) -> pa.Array:
         return pa.MapArray.from_arrays(_offsets_with_nulls(array), keys, items, type=kind)
     if pa.types.is_list(kind) and pa.types.is_list(array.type):
         return pa.ListArray.from_arrays(_offsets_with_nulls(array), _rebuild(array.values, kind.value_type), type=kind)
+    if _becomes_text(array.type, kind):
+        return print_floats(array)
     return _cast(array, kind)
 
 

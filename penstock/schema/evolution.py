@@ -41,13 +41,15 @@ def evolve(
     reconcile: bool,
     validate: bool,
     schema_on_read: bool = False,
+    ordering: str | None = None,
 ) -> AvroRecord:
     """Return the schema of the table after a write of rows with the schema `incoming`, without meta columns.
 
     Columns and nested fields are matched by name. A column of both schemas is nullable if it is nullable in either. If the types
     of a column differ, its type is the table's type if Hudi can cast incoming values to it; otherwise the incoming type, if
-    existing files can be read with it (int → long → float → double). A new column is added as nullable, because existing rows
-    have no value for it. Columns have the order of the incoming rows. A column of the table that the incoming rows lack is
+    existing files can be read with it (int → long → float → double → string). A new column is added as nullable, because
+    existing rows have no value for it. Columns have the order of the incoming rows. A column of the table that the incoming rows
+    lack is
 
     - kept and filled with null if `reconcile`; columns of the table then keep the table's order. With `schema_on_read` they keep
       it also if no column is missing;
@@ -62,6 +64,7 @@ def evolve(
         reconcile: the option `hoodie.datasource.write.reconcile.schema`.
         validate: the option `hoodie.avro.schema.validate`.
         schema_on_read: the option `hoodie.schema.on.read.enable`.
+        ordering: the ordering column, whose numbers must not become text: text has another order.
 
     Raises:
         SchemaError: columns are missing or have types that do not fit. The message lists all of them and the options that help.
@@ -77,6 +80,7 @@ def evolve(
         fills=reconcile or fills_by_option,
         drops=allow_drop,
         table_order=schema_on_read if reconcile else fills_by_option,
+        ordering=ordering,
     )
     merged = merge.merge_structs(old, new)
     merge.raise_if_unfit()
@@ -91,6 +95,7 @@ class SchemaMerge:
         fills: whether columns that the incoming rows lack stay in the table, as nullable columns.
         drops: whether columns that the incoming rows lack are dropped from the table.
         table_order: with `fills`, whether columns keep the table's order even if no column is missing and some are new.
+        ordering: the ordering column, as `a` or, for a field of a struct, `a.b`; None: the table has none.
         missing: collects columns that the incoming rows lack and that are neither filled nor dropped.
         unfit: collects a message for each column whose type or name does not fit.
     """
@@ -98,6 +103,7 @@ class SchemaMerge:
     fills: bool
     drops: bool
     table_order: bool
+    ordering: str | None = None
     missing: list[str] = field(default_factory=list)
     unfit: list[str] = field(default_factory=list)
 
@@ -154,8 +160,10 @@ class SchemaMerge:
             return Map(value, old.nullable or new.nullable)
         if old == new or _casts_up(new, old):
             return old
-        if not _reads_as(old, new):
-            self.unfit.append(f"{dotted(path)} is {text(old)} in the table and {text(new)} in the data")
+        is_ordering_text = new == m.STRING and ".".join(path) == self.ordering
+        if is_ordering_text or not _reads_as(old, new):
+            hint = ", and text orders otherwise than numbers ('10' before '9')" if is_ordering_text else ""
+            self.unfit.append(f"{dotted(path)} is {text(old)} in the table and {text(new)} in the data{hint}")
         return new
 
     def _merge_field(self, old: Field, new: Field, path: Path) -> Field:
@@ -246,9 +254,10 @@ def _reads_as(stored: Type, asked: Type) -> bool:
 
 
 _WIDENS: dict[Type, tuple[Type, ...]] = {
-    m.INT: (m.LONG, m.FLOAT, m.DOUBLE),
-    m.LONG: (m.FLOAT, m.DOUBLE),
-    m.FLOAT: (m.DOUBLE,),
+    m.INT: (m.LONG, m.FLOAT, m.DOUBLE, m.STRING),
+    m.LONG: (m.FLOAT, m.DOUBLE, m.STRING),
+    m.FLOAT: (m.DOUBLE, m.STRING),
+    m.DOUBLE: (m.STRING,),
     m.MILLIS: (m.MICROS,),
     m.LOCAL_MILLIS: (m.LOCAL_MICROS,),
 }

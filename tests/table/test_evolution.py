@@ -151,12 +151,12 @@ def test_a_missing_column_can_be_dropped_from_the_table(grown: Any) -> None:
 @pytest.mark.parametrize(
     ("columns", "named"),
     [
-        (f"'x' n, {SAME}", "'n'"),
+        (f"true n, {SAME}", "'n'"),
         (f"2 n, date'2024-01-01' f, {SAME.partition(', ')[2]}", "'f'"),
         (f"2 n, 2 N2, cast(2.5 as float) f, 'text' s, {SAME.rpartition('s, ')[2]}", "'s'"),
         (f"2 n, 2 ID, {SAME}", "ID"),
     ],
-    ids=["int-string", "float-date", "struct-string", "case"],
+    ids=["int-boolean", "float-date", "struct-string", "case"],
 )
 def test_a_type_that_does_not_fit_is_an_error_and_the_table_is_untouched(grown: Any, columns: str, named: str) -> None:
     before = state_of(grown.table)

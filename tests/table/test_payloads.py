@@ -284,7 +284,12 @@ BAD_CHANGES: list[tuple[str, tuple[str, ...], dict[str, Any], str]] = [
     ("debezium.MySqlDebeziumAvroPayload", (), {"_event_seq": "binlog.7"}, "'_event_seq' holds 'binlog.7'; it has to be"),
     ("debezium.MySqlDebeziumAvroPayload", ("_change_operation_type",), {}, "needs the column '_change_operation_type'"),
     ("AWSDmsAvroPayload", ("Op",), {}, "AWSDmsAvroPayload needs the column 'Op'"),
-    ("DefaultHoodieRecordPayload", (), {"ts": "soon"}, "'ts' is bigint in the table and string in the data; cast"),
+    (
+        "DefaultHoodieRecordPayload",
+        (),
+        {"ts": "soon"},
+        "'ts' is bigint in the table and string in the data, and text orders otherwise",
+    ),
     ("DefaultHoodieRecordPayload", (), {"ts": None}, "Ordering value is null"),
 ]
 

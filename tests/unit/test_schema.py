@@ -66,7 +66,7 @@ EVERY_ARROW_TYPE = pa.schema(
 DEFAULT = {"set_null_for_missing": False, "allow_drop": False, "reconcile": False, "validate": False}
 
 
-def evolved(table: Any, incoming: Any, **options: bool) -> dict[str, Any]:
+def evolved(table: Any, incoming: Any, **options: Any) -> dict[str, Any]:
     """Call `evolve` with all options off except the given ones."""
     return evolve(table, incoming, **{**DEFAULT, **options})
 
@@ -566,6 +566,10 @@ def test_values_are_cast_up_to_the_type_of_the_table_at_any_depth(incoming: Any,
         ("int64", "float32"),
         ("int64", "float64"),
         ("float32", "float64"),
+        ("int32", "string"),
+        ("int64", "string"),
+        ("float32", "string"),
+        ("float64", "string"),
         (DECIMAL(10, 2), DECIMAL(11, 2)),  # as many bytes
         (pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC")),
     ],
@@ -578,7 +582,9 @@ def test_the_table_widens_where_old_files_can_still_be_read(table: Any, incoming
 @pytest.mark.parametrize(
     ("table", "incoming", "named"),
     [
-        ("int32", "string", "int in the table and string in the data"),
+        ("bool", "string", "boolean in the table and string in the data"),
+        ("string", "bool", "string in the table and boolean in the data"),
+        (pa.timestamp("us", "UTC"), "string", "timestamp in the table and string in the data"),
         ("int32", "bool", "boolean"),
         ("bool", "int32", "int in the data"),
         (pa.date32(), "int32", "date in the table and int"),
@@ -598,6 +604,14 @@ def test_a_type_that_does_not_fit_is_an_error_with_both_types(
 ) -> None:
     with pytest.raises(SchemaError, match=f"'s.a' is .*{named}"):
         evolved(avro(s={"a": table}), avro(s={"a": incoming}), **options)
+
+
+@pytest.mark.parametrize("ordering", ["ts", "s.at"])
+def test_numbers_of_the_ordering_column_do_not_become_text(ordering: str) -> None:
+    table = avro(ts="int64", s={"at": "int64"})
+    with pytest.raises(SchemaError, match=f"'{ordering}' is bigint in the table and string in the data, and text orders"):
+        evolved(table, avro(ts="string", s={"at": "string"}), ordering=ordering)
+    assert evolved(avro(ts="string"), avro(ts="int64"), ordering="ts") == avro(ts="string")
 
 
 def test_binary_fits_a_column_of_fixed_length() -> None:

@@ -229,6 +229,7 @@ def evolve_schema(struct: StructType, settings: WriteSettings, table_schema: str
         reconcile=options[o.RECONCILE_SCHEMA],
         validate=options[o.AVRO_SCHEMA_VALIDATE],
         schema_on_read=options[o.SCHEMA_ON_READ],
+        ordering=settings.ordering_field,
     )
     keeps_operation = options[o.ALLOW_OPERATION_FIELD] or (table_schema is not None and has_operation_column(table_schema))
     return with_operation_column(evolved) if keeps_operation else evolved
