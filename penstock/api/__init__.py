@@ -1,9 +1,9 @@
 """The typed Python API: `penstock.Table`, without option strings.
 
 `table.py` creates and opens a table. `write.py`, `read.py` and `inspect.py` hold the methods for daily use; `compaction.py`,
-`clustering.py`, `cleaning.py`, `restoring.py` and `maintenance.py` hold the methods of table services. Each module also holds the
-reports that its methods return; `report.py` holds what reports have in common. Every method uses the same pipeline as
-`df.write.format("hudi")`.
+`clustering.py`, `cleaning.py`, `restoring.py`, `repairing.py` and `maintenance.py` hold the methods of table services. Each
+module also holds the reports that its methods return; `report.py` holds what reports have in common. Every method uses the same
+pipeline as `df.write.format("hudi")`.
 """
 
 from penstock.api.cleaning import Cleaned
@@ -12,6 +12,7 @@ from penstock.api.compaction import PendingCompaction, PendingCompactions
 from penstock.api.index_report import IndexReport, IndexUse
 from penstock.api.inspect import DataFile, Files, History, HistoryEntry
 from penstock.api.maintenance import FileProblems, Health, ServiceRun, ServiceRuns
+from penstock.api.repairing import Repaired
 from penstock.api.report import Commit
 from penstock.api.restoring import Restored, SavepointEntry, Savepoints
 from penstock.api.table import Table
@@ -33,6 +34,7 @@ __all__ = [
     "PendingClusterings",
     "PendingCompaction",
     "PendingCompactions",
+    "Repaired",
     "Restored",
     "SavepointEntry",
     "Savepoints",

@@ -25,6 +25,7 @@ from penstock.api.handle import call_options, find_session, table_columns
 from penstock.api.inspect import InspectMethods
 from penstock.api.maintenance import MaintenanceMethods
 from penstock.api.read import ReadMethods
+from penstock.api.repairing import RepairMethods
 from penstock.api.restoring import RestoreMethods
 from penstock.api.write import WriteMethods
 from penstock.commit.swap_tables import finish_overwrite
@@ -46,6 +47,7 @@ class Table(
     ClusteringMethods,
     CleaningMethods,
     RestoreMethods,
+    RepairMethods,
     MaintenanceMethods,
 ):
     """A Hudi table. `Table.create` and `Table.open` return one.

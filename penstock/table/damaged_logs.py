@@ -9,7 +9,7 @@ from functools import partial
 
 from penstock import options as o
 from penstock.filegroup.log.damaged_block import DamagedBlock, describe_loss
-from penstock.filegroup.log.scan import CommittedTimes, committed_times, scan_log_files
+from penstock.filegroup.log.scan import CommittedTimes, LogScan, committed_times, scan_log_files
 from penstock.filegroup.model import FileSlice
 from penstock.storage import Storage
 from penstock.table.state import TableState
@@ -43,15 +43,21 @@ def warn_of_loss(table: TableState, blocks: Iterable[DamagedBlock]) -> None:
 
 def find_damaged_blocks(table: TableState, slices: Iterable[FileSlice]) -> list[DamagedBlock]:
     """Read all log files of the slices on the driver; return the damaged blocks of completed and of unknown writes."""
-    times = replace(read_committed_times(table), skips_damaged=True)
-    with_logs = [file_slice for file_slice in slices if file_slice.log_files]
     damaged: list[DamagedBlock] = []
-    with ThreadPoolExecutor(_SLICES_AT_ONCE) as pool:
-        for found in pool.map(partial(_find_in_slice, table.storage, times), with_logs):
-            damaged += found
+    for _, log_scan in scan_for_damage(table, slices):
+        damaged += log_scan.damaged
     return damaged
 
 
-def _find_in_slice(storage: Storage, times: CommittedTimes, file_slice: FileSlice) -> tuple[DamagedBlock, ...]:
-    """Return the damaged blocks in the log files of one slice."""
-    return scan_log_files(storage, file_slice.log_files, times).damaged
+def scan_for_damage(table: TableState, slices: Iterable[FileSlice]) -> list[tuple[FileSlice, LogScan]]:
+    """Read all log files of the slices on the driver; return each slice that has log files, with the scan of its log files."""
+    times = replace(read_committed_times(table), skips_damaged=True)
+    with_logs = [file_slice for file_slice in slices if file_slice.log_files]
+    with ThreadPoolExecutor(_SLICES_AT_ONCE) as pool:
+        scans = list(pool.map(partial(_scan_logs, table.storage, times), with_logs))
+    return list(zip(with_logs, scans, strict=True))
+
+
+def _scan_logs(storage: Storage, times: CommittedTimes, file_slice: FileSlice) -> LogScan:
+    """Scan the log files of one slice."""
+    return scan_log_files(storage, file_slice.log_files, times)

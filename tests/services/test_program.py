@@ -14,6 +14,7 @@ from penstock.timeline.instant import Action
 from tests.kit.plain import pending, plain_rows
 from tests.table.tables import OPERATION, TRIPS, timeline, trips, write
 from tests.unit.cli.test_services import penstock as program
+from tests.unit.cli.test_services import run_penstock as run_program
 
 OPTIONS = {
     **TRIPS,
@@ -66,3 +67,15 @@ def test_services_run_concurrently_with_a_writer_until_ctrl_c(spark: Any, table_
     assert [run.error for run in ran] == [None] * len(ran)
     assert (plain_rows(table_path), pending(table_path)) == (rows(number + 2), [])
     assert check_files(open_table(table_path)) == []
+
+
+def test_the_program_repairs_a_table_with_a_damaged_log(spark: Any, table_path: str) -> None:
+    for number in (1, 2):
+        write(trips(spark, *rows(number)), table_path, {**OPTIONS, OPERATION: "upsert"})
+    (log,) = Path(table_path, "berlin").glob(".*.log.*[0-9]")
+    log.write_bytes(log.read_bytes()[:-30])
+    code, text = run_program("services", "repair", table_path)
+    assert (code, "up to 1" in text, "compact: " in text) == (0, True, True), text
+    assert plain_rows(table_path) == [rows(1)[0], rows(2)[1]]
+    code, text = run_program("services", "repair", table_path, "--dry-run")
+    assert (code, "no log file is damaged" in text) == (0, True), text

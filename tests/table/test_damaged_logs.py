@@ -14,7 +14,7 @@ import penstock
 from penstock.errors import CorruptFile
 from penstock.formats.log import encode_rollback_block, scan_blocks
 from tests.kit.templates import Templates
-from tests.table.tables import OPERATION, SIX, TRIPS, Trip, load, snapshot, sorted_rows, trips, write
+from tests.table.tables import OPERATION, SIX, TRIPS, Trip, commits, load, snapshot, sorted_rows, state_of, stats, trips, write
 
 MOR = {**TRIPS, "hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.compact.inline": "false"}
 SKIP = {"penstock.log.skip.damaged.blocks": "true"}
@@ -138,7 +138,7 @@ def test_damaged_blocks_are_skipped_on_demand_and_a_warning_counts_what_is_lost(
     with pytest.warns(RuntimeWarning, match=LOST):
         penstock.Table.open(path, spark).compact(options=SKIP)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", RuntimeWarning)
         assert snapshot(spark, path) == WITHOUT
 
 
@@ -168,5 +168,68 @@ def test_a_skipped_torn_tail_counts_as_no_loss(spark: Any, path: str) -> None:
     log = log_of(path, "berlin")
     log.write_bytes(log.read_bytes() + BLOCK[:14])
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", RuntimeWarning)
         assert snapshot(spark, path, **SKIP) == CHANGED
+
+
+# --- repair
+
+
+@pytest.mark.parametrize("spoil", DAMAGE.values(), ids=DAMAGE)
+def test_a_repair_compacts_the_damaged_file_groups_alone_and_reports_what_is_lost(
+    spark: Any, path: str, spoil: Callable[[Path], None]
+) -> None:
+    spoil(log_of(path, "berlin"))
+    table = penstock.Table.open(path, spark)
+    before = state_of(path)
+    planned = table.repair(dry_run=True)
+    assert (len(planned), planned.commits, state_of(path)) == (1, (), before)
+    with pytest.warns(RuntimeWarning, match=LOST):
+        repaired = table.repair()
+    assert list(repaired) == list(planned)
+    (group,) = repaired
+    assert (group.partition_path, group.damaged_blocks, group.lost_rows, group.torn_blocks) == ("berlin", 1, 1, 0)
+    assert "/berlin/" in group.problem
+    assert "up to 1" in str(repaired)
+    assert [commit.operation for commit in repaired.commits] == ["compact"]
+    assert [stat["partitionPath"] for stat in stats(commits(path)[-1])] == ["berlin"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        assert snapshot(spark, path) == WITHOUT
+        again = table.repair()
+    assert (len(again), again.commits) == (0, ())
+    assert list(table.check_files()) == []
+
+
+def test_a_repair_runs_the_pending_compaction_of_a_damaged_file_group(spark: Any, path: str) -> None:
+    table = penstock.Table.open(path, spark)
+    plan = table.schedule_compaction()
+    assert plan is not None
+    upsert(spark, path, ("b", "berlin", 20, 20.5))
+    early, late = sorted(Path(path, "berlin").glob(".*.log.*[0-9]"))
+    for log in (early, late):
+        damage(log)
+    with pytest.warns(RuntimeWarning, match="damaged log block"):
+        repaired = table.repair()
+    assert [commit.instant == plan.instant for commit in repaired.commits] == [True, False]
+    assert [(group.damaged_blocks, group.lost_rows) for group in repaired] == [(2, 2)]
+    assert snapshot(spark, path) == WITHOUT
+    assert len(table.repair()) == 0
+
+
+def test_a_repair_removes_what_a_crashed_append_left_and_loses_nothing(spark: Any, path: str) -> None:
+    log = log_of(path, "berlin")
+    log.write_bytes(log.read_bytes() + TAILS["noise"])
+    table = penstock.Table.open(path, spark)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        (group,) = table.repair()
+    assert (group.damaged_blocks, group.lost_rows, group.torn_blocks, group.problem) == (0, 0, 1, "")
+    assert snapshot(spark, path) == CHANGED
+    assert len(table.repair(dry_run=True)) == 0
+
+
+def test_a_copy_on_write_table_has_nothing_to_repair(spark: Any, table: str) -> None:
+    before = state_of(table)
+    assert len(penstock.Table.open(table, spark).repair()) == 0
+    assert state_of(table) == before

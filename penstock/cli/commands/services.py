@@ -33,6 +33,7 @@ def commands() -> typer.Typer:
     app.command("list")(list_pending)
     app.command("health")(health)
     app.command("check")(check)
+    app.command("repair")(repair)
     return app
 
 
@@ -79,6 +80,21 @@ def check(path: str = PATH) -> None:
     found = penstock.Table.open(path).check_files()
     Console().print(found if found else str(found), soft_wrap=True)
     sys.exit(1 if found else 0)
+
+
+def repair(
+    path: str = PATH,
+    dry_run: bool = typer.Option(False, "--dry-run", help="Show the damage and change nothing; exit code 1 if there is any."),
+    option: list[str] = OPTION,
+) -> None:
+    """Compact file groups with damaged log files, without the blocks that cannot be read. Their rows are lost."""
+    given = parse_options(option)
+    table = penstock.Table.open(path, options=given) if dry_run else _open(path, given)
+    repaired = table.repair(dry_run=dry_run)
+    typer.echo(str(repaired) if repaired else "no log file is damaged")
+    for commit in repaired.commits:
+        typer.echo(str(commit))
+    sys.exit(1 if dry_run and repaired else 0)
 
 
 def _open(path: str, options: dict[str, object]) -> penstock.Table:

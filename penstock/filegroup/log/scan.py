@@ -296,7 +296,8 @@ class _BlockQueue:
         """Raise CorruptFile if a block of a completed write is damaged and not rolled back. Call after the last `add`."""
         for block in self.damaged:
             raise CorruptFile(
-                f"{block.problem}; restore the file from a copy, or set {SKIP_DAMAGED_BLOCKS.key}=true to go on without the block"
+                f"{block.problem}; restore the file from a copy, or go on without the block: set "
+                f"{SKIP_DAMAGED_BLOCKS.key}=true, or repair the table with Table.repair"
             )
 
     def drop_unreadable(self, storage: Storage) -> None:

@@ -83,3 +83,17 @@ def test_a_loop_runs_rounds_until_a_signal(path: str, sent: signal.Signals) -> N
     rest, _ = process.communicate(timeout=60)
     assert "stopped" in rest
     assert process.returncode in (0, 130)
+
+
+def test_a_dry_run_of_a_repair_shows_the_damage_and_changes_nothing(path: str, tmp_path: Path) -> None:
+    assert run_penstock("services", "repair", path, "--dry-run") == (0, "no log file is damaged\n")
+    tables = ROOT / "tests" / "data" / "tables"
+    zipfile.ZipFile(tables / "trips_mor_avro_v6_trips_8i1u.zip").extractall(tmp_path / "mor")
+    (properties,) = (tmp_path / "mor").rglob("hoodie.properties")
+    table = properties.parents[1]
+    (log,) = table.rglob(".*.log.1_*")
+    spoiled = log.read_bytes() + bytes(100)
+    log.write_bytes(spoiled)
+    code, text = run_penstock("services", "repair", str(table), "--dry-run")
+    assert (code, "torn blocks" in text, "up to 0" in text) == (1, True, True), text
+    assert log.read_bytes() == spoiled
