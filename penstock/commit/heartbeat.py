@@ -171,7 +171,7 @@ def describe_writer(table: TableState, instant: Instant) -> str:
 
 
 def _read_owner(storage: Storage, path: str) -> Owner | None:
-    """Return the writer that a heartbeat file names. Return None if the file names none, or is gone: the write has just ended."""
+    """Return the writer that a heartbeat file names. Return None if the file names no writer, or does not exist any more."""
     try:
         return Owner.decode(storage.read(path))
     except FileNotFoundError:

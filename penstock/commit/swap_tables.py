@@ -39,7 +39,7 @@ def new_table_path(base_path: str) -> str:
 
 
 def is_written_aside(base_path: str) -> bool:
-    """Whether the path is that of a new table which has not yet replaced the old table: a path that `new_table_path` returned."""
+    """Whether a path is one that `new_table_path` returned: that of a new table which has not yet replaced the old table."""
     folder, _, name = base_path.rpartition("/")
     return name.startswith(f"{OVERWRITE}-") and folder.endswith(join(FOLDER, TEMP))
 

@@ -152,7 +152,10 @@ class BaseFileWriter:
             self._parquet.write_table(rows, row_group_size=row_group_rows)
 
     def close(self) -> int:
-        """Write the remaining rows and the footer, and close the file; return the file's size in bytes. It may have no rows."""
+        """Write the remaining rows and the footer, and close the file. Return the file's size in bytes.
+
+        The file may have no rows.
+        """
         self.flush()
         footer = {
             # What parquet-avro writes: Hudi reads the schema of a base file from here.
@@ -265,7 +268,7 @@ class RollingWriter:
             self._roll_if_full(writer)
 
     def _open_next(self) -> BaseFileWriter:
-        """Open the base file of the next file group."""
+        """Open the base file of the next file group, and return its writer."""
         self._open = BaseFileWriter(self._output, self._partition_path, self._next_file_id, MarkerType.CREATE, old=self._old)
         self._old = None
         self._files += 1

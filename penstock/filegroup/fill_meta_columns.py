@@ -35,7 +35,7 @@ def record_keys(rows: pa.Table, column: str) -> pa.ChunkedArray:
 
 
 def schema_with_meta(schema: pa.Schema) -> pa.Schema:
-    """Return a schema of data columns with the five meta columns in front."""
+    """Return the schema with the five meta columns in front of its data columns."""
     return pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *schema])
 
 

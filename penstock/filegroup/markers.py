@@ -82,7 +82,7 @@ def markers_folder(base_path: str, instant: str) -> str:
 
 
 def work_folder(base_path: str, instant: str) -> str:
-    """Return the path of the folder for other temporary files of the write at `instant`, such as staged rows.
+    """Return the path of the folder for temporary files of the write at `instant` that are no markers, such as staged rows.
 
     The folder is deleted when the write is finished.
     """

@@ -78,10 +78,7 @@ def write_token(task: int, stage: int, attempt: int) -> str:
 
 
 def log_token(write_token: str, instant: str) -> str:
-    """Return the write token for a log file of the write at `instant`: `write_token` with a checksum instead of the stage.
-
-    The checksum is that of the instant.
-    """
+    """Return the write token for a log file of the write at `instant`: `write_token`, with a checksum of the instant as stage."""
     task, _, attempt = write_token.split("-")
     return f"{task}-{_instant_number(instant)}-{attempt}"
 

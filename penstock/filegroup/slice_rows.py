@@ -65,7 +65,7 @@ class MergeRules:
 
     @property
     def arrow(self) -> pa.Schema:
-        """The columns of the merged rows as an Arrow schema, meta columns first."""
+        """The Arrow schema of the merged rows, meta columns first."""
         return avro_to_arrow(self.schema)
 
     @property

@@ -83,7 +83,7 @@ class TaskOutput:
         return first
 
     def make_keys(self, count: int) -> pa.ChunkedArray:
-        """Generate `count` record keys, `<instant>_<task>_<number>`, for rows that have none."""
+        """Generate `count` new record keys, `<instant>_<task>_<number>`, for rows without a record key."""
         numbers = np.arange(self._next_key, self._next_key + count)
         self._next_key += count
         return pa.chunked_array([sequence_numbers(self.settings.instant, self.task, numbers)])

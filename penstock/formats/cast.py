@@ -13,7 +13,7 @@ from penstock.formats.java_numbers import print_floats
 
 
 def fit_to_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the table with the columns, order and types of `schema`. A column that the table lacks is all null.
+    """Return a copy of the table with the columns of `schema`, in its order and types. A column that the table lacks is all null.
 
     Raises:
         SchemaError: a column cannot be cast without loss.

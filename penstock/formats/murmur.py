@@ -170,7 +170,7 @@ class Rounds:
 
 
 def key_spans(keys: Keys) -> list[Span]:
-    """Return the bytes of all keys, one span per chunk of `keys`.
+    """Return the bytes of all keys, as one `Span` per chunk of `keys`.
 
     Raises:
         RecordKeyError: a key is null or empty.
@@ -180,7 +180,7 @@ def key_spans(keys: Keys) -> list[Span]:
 
 
 def _key_span(keys: pa.Array[Any]) -> Span:
-    """Return the bytes of the keys of one array. Raises RecordKeyError if a key is null or empty."""
+    """Return the bytes of the keys of one array as a `Span`. Raises RecordKeyError if a key is null or empty."""
     if not (pa.types.is_large_string(keys.type) or pa.types.is_string(keys.type)):
         keys = keys.cast(pa.large_string())
     if keys.null_count:
@@ -216,7 +216,7 @@ def _prepare_equal_lengths(keys: Span) -> Block:
 
 
 def _prepare_mixed_lengths(keys: Span) -> Block:
-    """Prepare keys of different lengths for hashing. Sorts them by length, the longest first."""
+    """Prepare keys of different lengths for hashing. The keys are sorted by length, the longest first."""
     order = np.argsort(-keys.lengths, kind="stable")
     starts = keys.starts[order].astype(np.int64)
     lengths = keys.lengths[order].astype(np.uint32)

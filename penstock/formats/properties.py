@@ -134,7 +134,7 @@ def _escape_units(text: str) -> str:
 
 
 def _comment(text: str) -> str:
-    """Return the text as comment lines: each of its lines with `#` in front."""
+    """Return the text as comment lines of a properties file, with `#` in front of each line."""
     lines = []
     for line in _LINE_END.split(text):
         lines.append("#" + "".join(char if char < "\x7f" else _escape_units(char) for char in line))

@@ -45,7 +45,7 @@ class Buckets:
     fields: tuple[str, ...]
 
     def numbers(self, keys: RecordKeys, partition_path: str = "") -> Int64s:
-        """Return for each record key the number of the bucket that holds it in the partition."""
+        """Return for each record key the number of the bucket in the partition that holds the key."""
         raise NotImplementedError
 
     def new_file_id(self, number: int, partition_path: str = "") -> str:
@@ -118,7 +118,7 @@ class FixedBuckets(Buckets):
     engine = "SIMPLE"
 
     def numbers(self, keys: RecordKeys, partition_path: str = "") -> Int64s:
-        """Return for each record key the number of its bucket, which is the same in every partition."""
+        """Return for each record key the number of its bucket. The number is the same in every partition."""
         return (hash_keys(keys, self.fields) & 0x7FFFFFFF).astype(np.int64) % self.count
 
     def new_file_id(self, number: int, partition_path: str = "") -> str:
@@ -126,7 +126,7 @@ class FixedBuckets(Buckets):
         return f"{number:0{_DIGITS}d}{clock.new_uuid()[_DIGITS:]}-0"
 
     def number_of(self, file_slice: FileSlice) -> int:
-        """Return the bucket number in the file id of a file slice.
+        """Return the bucket number at the beginning of a file slice's file id.
 
         Raises:
             OptionError: the file id does not begin with a bucket number, or the number is too large.
@@ -146,7 +146,7 @@ class FixedBuckets(Buckets):
         return number
 
     def by_number(self, slices: Iterable[FileSlice]) -> dict[int, FileSlice]:
-        """Return the file slices of one partition by the bucket number that begins their file id.
+        """Return the file slices of one partition by their bucket number, which is in the file id.
 
         Raises:
             CorruptFile: two file groups have the same bucket number.

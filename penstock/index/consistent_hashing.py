@@ -173,7 +173,7 @@ class HashRings(Buckets):
         return self.stored.get(partition_path) or default_ring(partition_path, self.count)
 
     def numbers(self, keys: RecordKeys, partition_path: str = "") -> Int64s:
-        """Return for each record key the number of the bucket that holds it on the ring of the partition."""
+        """Return for each record key the number of the bucket, on the ring of the partition, that holds the key."""
         return self.ring(partition_path).numbers(self.hashes(keys))
 
     def hashes(self, keys: RecordKeys) -> Int64s:

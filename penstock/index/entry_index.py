@@ -98,7 +98,7 @@ class EntryIndex(Index):
         return sum(files.runner.run(put_entries, [replace(task, store=store) for task in tasks], int))
 
     def after_publish(self, files: WrittenFiles) -> None:
-        """Remove the entries of the keys that the write deleted from the store.
+        """Remove from the store the entries of keys that the write deleted.
 
         An error becomes a warning: the commit is published, and stale entries do no harm.
         """
@@ -168,7 +168,7 @@ class EntryIndex(Index):
 
 
 def _has_rows(table: TableState) -> bool:
-    """Whether the table has any row. Reads record keys until the first one is found."""
+    """Whether the table has any row. Stops reading after the first record key."""
     parts = chain.from_iterable(read_keys(table, file_slice) for file_slice in _list_slices(table))
     return any(len(keys) for keys in parts)
 

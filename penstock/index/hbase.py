@@ -131,7 +131,7 @@ def compute_put_batch(rows_per_server: float, servers: int, tasks: int) -> int:
 
 
 def make_store(options: Options) -> HBaseStore:
-    """Return the HBase store with the settings of the options.
+    """Return the `HBaseStore` for the HBase table that the options name.
 
     Raises:
         OptionError: the options name no HBase table or no gateway.
@@ -166,7 +166,7 @@ def make_store(options: Options) -> HBaseStore:
 class HBaseEntries:
     """An open connection to the HBase table of an index.
 
-    Its loops over keys are in Python, because the Thrift protocol sends rows one by one.
+    The methods loop over keys in Python, because the Thrift protocol sends rows one by one.
     """
 
     def __init__(self, store: HBaseStore, connection: Any) -> None:
@@ -293,7 +293,7 @@ class _Rate:
 
 
 def _batches(values: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    """Yield the values in slices of `size`; the last one may be shorter."""
+    """Yield the values in slices of `size` values. The last slice may be shorter."""
     for start in range(0, len(values), size):
         yield values[start : start + size]
 

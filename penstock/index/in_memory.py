@@ -32,7 +32,7 @@ class InMemoryIndex(Index):
 
     @classmethod
     def from_options(cls, options: Options) -> InMemoryIndex:
-        """Return the index. It has no settings."""
+        """Return the index. The options are ignored, because the index has no settings."""
         return cls()
 
     def check_slices(self, table: TableState, slices: Mapping[str, Sequence[FileSlice]]) -> None:

@@ -53,7 +53,7 @@ class Pruning:
 
 @dataclass(frozen=True)
 class KeyMatches:
-    """The rows of one base file whose key is wanted. `old` and `key` have one element per row found."""
+    """The rows of one base file that have a wanted key. `old` and `key` have one element for each of these rows."""
 
     #: The numbers of the rows in the file.
     old: Positions

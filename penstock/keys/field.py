@@ -62,7 +62,10 @@ def find_field(schema: StructType, name: str, *, option: str) -> Field:
 
 
 def _find_paths(struct: StructType, name: str) -> Iterator[tuple[tuple[str, ...], DataType]]:
-    """Yield (path, type) of every field that the name may mean. A top-level column whose name has dots comes first."""
+    """Yield (path, type) of every column or struct field that `name` may mean.
+
+    A top-level column with dots in its name comes first.
+    """
     for field in struct.fields:
         if field.name == name:
             yield (field.name,), field.dataType

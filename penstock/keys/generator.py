@@ -48,8 +48,9 @@ class KeyColumns:
     """The Spark expressions for the record key and partition path of a row, and the columns that they come from.
 
     A `plain_…` name is a top-level string column that already holds the key or path. The writer then sends that column to Python
-    instead of a second column with the same text. Code that uses it does what the expression would do: raise for a null or empty
-    record key (`key_errors.missing_key`), and write the default partition for a null or empty partition value.
+    instead of a second column with the same text. The code that reads the plain column does what the expression would do: raise
+    for a null or empty record key (`key_errors.missing_key`), and write the default partition for a null or empty partition
+    value.
     """
 
     #: None: the writer generates keys, `<instant>_<task>_<row>`.

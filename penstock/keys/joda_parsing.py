@@ -209,7 +209,7 @@ def _take_first(cases: Sequence[tuple[Column, Column]], otherwise: Column) -> Co
 
 
 def _number(parts: Parts, letters: str, default: int) -> Column:
-    """Return an expression for the number that a date string has at these letters; `default` if the pattern has none of them."""
+    """Return an expression for the number that a date string has at these letters; `default` if the pattern has none."""
     return F.lit(default) if parts.token(letters) is None else parts.text(letters).cast("int")
 
 
@@ -268,7 +268,7 @@ def _week_date(parts: Parts) -> tuple[Column, Column]:
 
 
 def _first_monday(year: Column) -> Column:
-    """Return the Monday of ISO week 1 of a year, in days since 1970. Week 1 is the week of 4 January."""
+    """Return an expression for the Monday of ISO week 1 of a year, in days since 1970. Week 1 is the week of 4 January."""
     fourth = F.make_date(year, F.lit(1), F.lit(4))
     return F.unix_date(fourth) - F.weekday(fourth)
 
@@ -339,9 +339,9 @@ def _hour(parts: Parts) -> tuple[Column, Column]:
 
 
 def _place(parts: Parts, wall: Column, zone: Zone | None) -> Moment:
-    """Return the moment of a wall clock time: in the zone that the date string names, if any, otherwise in `zone`.
+    """Return the moment of a wall clock time: in the zone that the date string names, otherwise in `zone` if that is not None.
 
-    If `zone` is None too, the session's zone is used.
+    If there is neither, the session's zone is used.
     """
     token = parts.token("Z")
     if token is None:

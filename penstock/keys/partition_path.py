@@ -37,7 +37,7 @@ def escape_path_value(text: str) -> str:
 
 
 def unescape_path_value(text: str) -> str:
-    """Replace every `%XX` with two hex digits by its character, and return the text. A `%` without two hex digits stays."""
+    """Return the text with every `%XX`, where XX are two hex digits, replaced by its character. Any other `%` stays."""
     return _ESCAPE_SEQUENCE.sub(lambda match: chr(int(match.group(1), 16)), text)
 
 

@@ -88,7 +88,7 @@ class MaskedUpdate(OrderedMerger):
         return self.to_stored(pa.table(columns, schema=new.schema))
 
     def to_stored(self, new: pa.Table) -> pa.Table:
-        """Return the rows with null in the mask column, as they are written to base files: a stored row supplies all columns."""
+        """Return the rows with null in the mask column, for base files: a row in a base file supplies all columns."""
         new = drop_marks(new)
         if self.mask not in new.column_names:
             return new

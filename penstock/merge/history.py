@@ -88,7 +88,7 @@ class KeepHistory(JoiningMerger):
 
 
 def _wrap_in_lists(rows: pa.Table, kind: pa.ListType) -> pa.ChunkedArray:
-    """Return a column with one list per row, which holds that row as its only struct.
+    """Return a list column with one list per row. The list holds one struct, made of the row.
 
     Args:
         kind: the type of the history column; its struct says which columns to take.

@@ -140,7 +140,7 @@ class Merger:
         return drop_marks(new)
 
     def merge(self, old: pa.Table, at: Positions, new: pa.Table) -> MergedPairs:
-        """Choose the result of each (stored, incoming) pair: the row of `old` at position `at[i]`, and row i of `new`.
+        """Decide for each (stored, incoming) pair of rows. Pair i is the row of `old` at position `at[i]`, and row i of `new`.
 
         Args:
             old: stored rows with all columns; some of them may be in no pair.
@@ -180,7 +180,7 @@ class MergedPairs:
     _built: pa.Table | None = None
 
     def rows(self, choices: Choices) -> pa.Table:
-        """Return the merged row of each pair whose choice is TAKE_NEW or BUILD, in the order of the pairs.
+        """Return the merged row of each (stored, incoming) pair whose choice is TAKE_NEW or BUILD, in the order of the pairs.
 
         Args:
             choices: the choices of this merge. To leave rows out, a caller may set their choices to KEEP_OLD.

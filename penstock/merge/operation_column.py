@@ -101,7 +101,7 @@ def operation_deletes(rows: pa.Table) -> Flags:
 
 
 def _set_delete_flags(rows: pa.Table, deletes: Flags) -> pa.Table:
-    """Return the rows with `_hoodie_is_deleted` set to true where `deletes` is true."""
+    """Return a copy of the rows in which `_hoodie_is_deleted` is true where `deletes` is true."""
     if not deletes.any():
         return rows
     if DELETE_FLAG not in rows.column_names:

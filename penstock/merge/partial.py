@@ -83,7 +83,7 @@ class PartialUpdate(Merger):
 
     @classmethod
     def from_settings(cls, settings: PayloadSettings) -> Merger:
-        """Return the merger, which compares rows by the table's ordering column."""
+        """Return the merger for the table's ordering column."""
         return cls(settings.ordering)
 
     @property

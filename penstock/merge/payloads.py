@@ -74,7 +74,7 @@ def make_merger_of_mode(mode: str, settings: PayloadSettings, payload_class: str
 
 
 def _with_operation(merger: Merger, settings: PayloadSettings) -> Merger:
-    """Wrap the merger so that rows with the operation `D` are deletes, if the table has the column `_hoodie_operation`."""
+    """Return `merger`, or a wrapper that makes rows with `_hoodie_operation` `D` deletes if the table has that column."""
     return WithOperation(merger) if settings.operation else merger
 
 

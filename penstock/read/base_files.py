@@ -66,9 +66,9 @@ class _Branch(NamedTuple):
 def read_base_files(
     scan: TableScan, slices: Iterable[FileSlice], touched: Mapping[FileSlice, Positions] | None = None
 ) -> list[DataFrame]:
-    """Return the rows of the slices' base files with the columns of `scan.schema`.
+    """Return DataFrames over the base files of the slices, with the columns of `scan.schema`.
 
-    There is one DataFrame per branch: base files with the same older column types and the same null partition columns.
+    There is one DataFrame for all base files with the same older column types and the same null partition columns.
 
     Args:
         touched: slice → positions of the rows to leave out of its base file, because the slice's log changes or deletes them.
@@ -185,7 +185,7 @@ def _literal_path(path: str) -> str:
 
 @contextmanager
 def _listing_on_driver(spark: SparkSession, paths: int) -> Iterator[None]:
-    """Keep Spark from starting a job to list paths, by raising its listing threshold inside the `with` block.
+    """Within the `with` block, keep Spark from starting a job to list paths, by raising its listing threshold.
 
     A listing job is wasted work, since all paths are files.
 

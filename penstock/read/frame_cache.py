@@ -68,5 +68,5 @@ def _frame_key(spark: SparkSession, query: Query, table: TableState) -> Hashable
 
 
 def _with_own_columns(frame: DataFrame) -> DataFrame:
-    """Return the DataFrame with new column ids, because Spark cannot join two DataFrames whose columns have the same ids."""
+    """Return a copy of the DataFrame with new column ids. Spark cannot join two DataFrames whose columns have the same ids."""
     return frame.selectExpr(*(f"{quoted(name)} AS {quoted(name)}" for name in frame.columns))

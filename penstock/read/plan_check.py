@@ -36,7 +36,7 @@ def still_holds(plan: QueryPlan) -> bool:
 
 
 def _keeps_files_of(table: TableState, clean: Instant, time: str) -> bool:
-    """Whether a clean, completed or running, keeps all files that the table had at `time`."""
+    """Whether a clean, completed or running, keeps all files that a query as of `time` reads."""
     path = instant_path(table.base_path, clean.in_state(State.REQUESTED))
     earliest = read_clean_plan(table.storage.read(path), path).earliest
     return earliest is not None and earliest.time <= time

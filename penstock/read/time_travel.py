@@ -85,7 +85,7 @@ def _newest_slice_time(group: FileGroup, seen: Visibility) -> str:
 
 
 def _deleted_slices(result: CleanResult) -> Iterator[tuple[_Group, str]]:
-    """Yield (file group, base instant) for each data file that a clean deleted."""
+    """Yield (file group, base instant) of the slice of each data file that a clean deleted."""
     for path, partition in result.partitions.items():
         for name in partition.deleted:
             if base := parse_base_name(name):

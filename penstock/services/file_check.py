@@ -236,7 +236,7 @@ class _FileCheck:
 
 
 def _files_of_plan(time: str, path: str, base_file: str | None, log_files: Sequence[str]) -> Iterator[tuple[FilePlace, str]]:
-    """Yield (file, reason) for the base file and log files of one slice. The reason is that the pending plan at `time` names it.
+    """Yield (file, reason) for the base file and log files of one slice, which the pending plan at `time` names.
 
     Args:
         path: the partition path.

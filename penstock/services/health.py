@@ -69,7 +69,7 @@ def check_health(table: TableState, now: datetime | None = None) -> list[Finding
 
 
 def _small_files(table: TableState, slices: Sequence[FileSlice]) -> Finding:
-    """Return the finding on how many current base files are below `hoodie.parquet.small.file.limit`."""
+    """Return the finding on how many current base files are smaller than `hoodie.parquet.small.file.limit`."""
     limit = table.options[o.SMALL_FILE_LIMIT]
     sizes = [file_slice.base_file.size_bytes for file_slice in slices if file_slice.base_file is not None]
     small = sum(size < limit for size in sizes)

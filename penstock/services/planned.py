@@ -56,7 +56,7 @@ _ATTEMPTS = 3
 
 
 class PlannedTask(Protocol):
-    """The description of one task of a plan. Pickled to a worker."""
+    """A task description: the work of one task of a plan. Pickled to a worker."""
 
     @property
     def slices(self) -> tuple[FileSlice, ...]:
@@ -83,7 +83,7 @@ class PlanRun(Generic[PlanT]):
 
 
 class PlannedService(TableService, Generic[PlanT, TaskT]):
-    """A table service that stores a plan on the timeline and runs it at once or later, in this or another process.
+    """A table service that stores a plan on the timeline. The plan is run at once or later, in this or another process.
 
     Subclasses are compaction, log compaction and clustering.
     """
@@ -452,7 +452,7 @@ def _is_small(table: TableState, slices: Sequence[FileSlice]) -> bool:
 
 
 def _required_schema(table: TableState) -> str:
-    """Return the table's Avro schema as JSON. Raise CorruptFile if no commit holds a schema."""
+    """Return the table's Avro schema as JSON. Raise CorruptFile if the table has no schema."""
     schema = read_table_schema(table)
     if schema is None:
         raise CorruptFile(f"no commit of {table.base_path} tells the table's schema, so its log files cannot be read")
@@ -482,7 +482,7 @@ def _is_written_to(run: PlanRun[Any]) -> bool:
 
 
 def describe_runs(done: Sequence[PublishedCommit]) -> str | None:
-    """Return how many plans were run, as text for a report such as "2 plans run"; None if none was run.
+    """Return a text for a report with the number of plans that were run, such as "2 plans run"; None if none was run.
 
     Args:
         done: the commits of the runs.

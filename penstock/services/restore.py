@@ -166,7 +166,7 @@ def _check_alone(table: TableState) -> None:
 
 
 def _check_files(table: TableState, to: str) -> None:
-    """Raise CorruptFile if a file that the savepoint of the commit at `to` holds is missing.
+    """Raise CorruptFile if a file that the savepoint of the commit at `to` keeps is missing.
 
     Log files may be missing if the table was restored to the same commit before: a savepoint may name log files whose blocks are
     all of later writes, and the earlier restore deleted these log files.
@@ -217,7 +217,7 @@ def _load_unplanned(table: TableState, plan: RestorePlan) -> list[Instant]:
 
 
 def plan_restore(table: TableState, to: str) -> RestorePlan:
-    """Plan which instants a restore undoes: all writes and plans of table services later than the commit at `to`, newest first.
+    """Plan which instants a restore undoes: writes and table services' plans later than the commit at `to`, newest first.
 
     Pending clusterings come before all others, as in Hudi.
     """
@@ -414,7 +414,7 @@ def _block_times(task: PartitionTask, name: str) -> Iterator[str]:
 
 
 def _take_back_blocks(task: PartitionTask, name: str, times: Iterable[str]) -> Iterator[tuple[str, int, str]]:
-    """Cancel the blocks of the instants `times` in a log file: add one log file with a rollback block per instant.
+    """Cancel the blocks that the instants `times` wrote to a log file: add one log file with a rollback block per instant.
 
     Yield (path, size, cancelled instant) of each added log file.
 

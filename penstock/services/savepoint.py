@@ -83,7 +83,7 @@ def _remove_files(table: TableState, time: str) -> None:
 
 
 def _choose_commit(table: TableState, time: str | None) -> str:
-    """Return the instant time of the commit to create a savepoint of: `time` if given, otherwise that of the newest commit.
+    """Return the instant time of the commit for a new savepoint: `time` if given, otherwise that of the newest commit.
 
     Raises:
         OptionError: there is no such commit, or the commit already has a savepoint.

@@ -95,7 +95,7 @@ class Storage(Protocol):
         """Return path, size and modification time of a file or folder; None if there is neither at the path."""
 
     def delete(self, path: str) -> bool:
-        """Delete a file. Return True if it existed, False if there was no file at the path."""
+        """Delete a file. Return True if the file existed, False if there was no file at the path."""
 
     def delete_tree(self, path: str) -> None:
         """Delete a folder and everything below it. Links are deleted, not followed.

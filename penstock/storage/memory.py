@@ -30,7 +30,7 @@ def open_memory(path: str) -> tuple[Storage, str]:
 
 @dataclass(frozen=True)
 class MemoryStorage:
-    """A storage that keeps files in this process: path → content. A folder exists as long as there is a file below it."""
+    """A storage that keeps files in the memory of this process. A folder exists as long as there is a file below it."""
 
     name: str = "default"
 
@@ -125,7 +125,7 @@ class MemoryStorage:
 
 
 class _Sink:
-    """The stream that `MemoryStorage.create` returns. What was written becomes visible when the stream is flushed or closed."""
+    """The stream that `MemoryStorage.create` returns. Written bytes become visible when the stream is flushed or closed."""
 
     def __init__(self, storage: MemoryStorage, path: str) -> None:
         self._storage = storage

@@ -95,7 +95,7 @@ class TableConfig:
 
     @property
     def metadata_partitions(self) -> tuple[str, ...]:
-        """The names of the metadata table's partitions that are complete, so that readers may use them."""
+        """The names of the metadata table's complete partitions, which readers may use."""
         return _split(self.raw.get("hoodie.table.metadata.partitions"))
 
     @property
@@ -144,7 +144,7 @@ def read_config(storage: Storage, base_path: str) -> TableConfig:
 
 
 def _check_properties(raw: dict[str, str], base_path: str) -> TableConfig:
-    """Return the properties as a `TableConfig`.
+    """Check the properties, and return them as a `TableConfig`.
 
     Raises:
         CorruptFile: the table name is missing, or the checksum is wrong.

@@ -46,7 +46,7 @@ def is_partition(table: TableState, path: str) -> bool:
 
 
 def list_groups(table: TableState, partitions: Iterable[str] | None = None) -> list[FileGroup]:
-    """Return the file groups of the table, each with all its slices, uncommitted ones too.
+    """Return the file groups of the table, each with all its slices, including slices that are not committed.
 
     Args:
         partitions: the paths of the partitions to list; None for all.
@@ -105,7 +105,7 @@ def list_merged_slices(
 
 
 def group_by_partition(slices: Iterable[FileSlice]) -> dict[str, list[FileSlice]]:
-    """Return the file slices as lists by partition path, in their given order."""
+    """Return the file slices as lists by partition path. In each list the slices keep their order."""
     slices_by_path: dict[str, list[FileSlice]] = {}
     for file_slice in slices:
         slices_by_path.setdefault(file_slice.partition_path, []).append(file_slice)

@@ -44,7 +44,7 @@ class ClusteringGroup:
 
 @dataclass(frozen=True)
 class ClusteringPlan:
-    """The plan of one clustering: groups of file slices, each to be rewritten into new file groups."""
+    """The plan of one clustering: groups of file slices. The slices of a group are rewritten together into new file groups."""
 
     groups: tuple[ClusteringGroup, ...] = ()
     #: The Java class that Hudi runs the groups with, and its parameters.

@@ -83,7 +83,7 @@ class CommitMetadata:
         return sum(stat.total_write_bytes for stat in self.stats)
 
     def by_partition(self) -> dict[str, list[WriteStat]]:
-        """Return partition path → write stats. A partition without write stats has an empty list."""
+        """Return the write stats of each partition, by partition path. A partition without write stats has an empty list."""
         stats_by_partition: dict[str, list[WriteStat]] = {path: [] for path in self.partitions}
         for stat in self.stats:
             stats_by_partition.setdefault(stat.partition_path or "", []).append(stat)

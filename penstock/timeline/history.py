@@ -28,7 +28,7 @@ class InstantRange:
     end: str
 
     def holds(self, time: str) -> bool:
-        """Whether an instant time is in the range."""
+        """Whether an instant time is in the range: later than `begin`, and not later than `end`."""
         return self.begin < time <= self.end
 
 
@@ -41,7 +41,7 @@ class CompletedWrite:
 
     @property
     def time(self) -> str:
-        """The time of the write's instant."""
+        """The instant time of the write."""
         return self.instant.time
 
 
@@ -77,7 +77,11 @@ def list_writes(
 
 
 def _read_archived(storage: Storage, base_path: str, folder: str, within: InstantRange) -> Iterator[CompletedWrite]:
-    """Yield the completed writes in a range from the archived timeline. `folder` is its folder below `.hoodie`."""
+    """Yield the completed writes in the range `within` from the archived timeline.
+
+    Args:
+        folder: the name of the archive's folder below `.hoodie`.
+    """
 
     def is_wanted(entry: Entry) -> bool:
         is_completed_write = entry["actionState"] == State.COMPLETED.name and entry["actionType"] in _WRITE_ACTIONS

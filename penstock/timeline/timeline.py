@@ -41,7 +41,10 @@ class Timeline:
 
     @property
     def pending_restore(self) -> Instant | None:
-        """The restore that has not completed; None if there is none. Until it completes, no other action may change the table."""
+        """The restore that has not completed; None if there is none.
+
+        Until the restore completes, no other action may change the table.
+        """
         return next((instant for instant in self.filter(Action.RESTORE) if not instant.is_completed), None)
 
     @property
@@ -55,7 +58,11 @@ class Timeline:
         return self.instants[-1].time if self.instants else None
 
     def filter(self, *actions: Action, state: State | None = None) -> tuple[Instant, ...]:
-        """Return the instants of the given actions, oldest first. `state`: only instants in this state; None: in any state."""
+        """Return the instants of these actions, oldest first.
+
+        Args:
+            state: return only instants in this state; None: in any state.
+        """
         return tuple(i for i in self.instants if i.action in actions and (state is None or i.state is state))
 
     @cached_property

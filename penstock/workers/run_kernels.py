@@ -175,7 +175,7 @@ def _run_numbered(kernel: Callable[[Task], Any], task: Task, number: int, spark_
 
 
 def _as_batch(texts: list[str]) -> pa.RecordBatch:
-    """Return JSON strings as a batch with the column `result`."""
+    """Return a record batch with these JSON strings in the column `result`."""
     return pa.record_batch([pa.array(texts, pa.string())], names=["result"])
 
 

@@ -179,7 +179,7 @@ class ColumnDecoder:
         return np.ndarray((count,), f"V{size}", self._buffer, 0, (1,))
 
     def _skip_bytes(self, at: Offsets, size: int, ends: Offsets) -> Offsets:
-        """Return each offset plus `size`. Raises CorruptFile if one is past the end of its record."""
+        """Return each offset plus `size`. Raises CorruptFile if the result is past the end of the record."""
         stops = at + size
         if (stops > ends).any():
             raise CorruptFile("a value reaches past the end of its record")
@@ -240,7 +240,7 @@ class ColumnDecoder:
         sizes[is_long] = np.where(has_tenth, 10, 9)
 
     def _words_at(self, at: Offsets) -> npt.NDArray[np.uint64]:
-        """Return the eight bytes from each offset on as little-endian numbers, with zeros past the end of the buffer."""
+        """Return for each offset the next eight bytes as a little-endian number; zeros past the end of the buffer."""
         last = len(self._bytes) - 8
         if at[-1] <= last:
             return np.asarray(self._words[at].view("<u8"), np.uint64)

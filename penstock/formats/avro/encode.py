@@ -326,7 +326,7 @@ def join_segments(segments: list[Segment], count: int) -> Any:
 
 
 def _to_binary_array(segment: ShortSegment) -> Any:
-    """Return a short segment as a binary array: value i has the bytes of record i."""
+    """Convert a short segment (some bytes of every record) to a binary array: value i has the bytes of record i."""
     data = segment.cells.ravel() if segment.used.all() else segment.cells[segment.used]
     return _binary_array(_offsets_of(segment.sizes()), pa.py_buffer(np.ascontiguousarray(data)))
 

@@ -92,7 +92,7 @@ def find_top_column(path: str, names: Sequence[str]) -> str:
 
 
 def have_same_values(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> Flags:
-    """Return a mask over the rows, true where row i of both tables has the same values in these columns (struct fields as `a.b`).
+    """Return a mask over the rows, true where row i of both tables has the same values in `columns` (struct fields as `a.b`).
 
     Null equals null. A column that is missing in one of the tables is not compared.
     """
@@ -154,7 +154,7 @@ def _split_to_reach(table: pa.Table) -> Iterator[pa.Table]:
 
 
 def _widen_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type with 64-bit offsets at every depth, except in the keys of maps: pyarrow 25 crashes on that cast."""
+    """Return the type with 64-bit offsets at every depth. Keys of maps are left out, because pyarrow 25 crashes on that cast."""
     if pa.types.is_string(kind):
         return pa.large_string()
     if pa.types.is_binary(kind):

@@ -49,7 +49,7 @@ def drop_marks(rows: pa.Table) -> pa.Table:
 
 
 def _marked(rows: pa.Table, column: str) -> Flags:
-    """Return the boolean column named `column` as a mask over the rows; all false if the rows have no such column."""
+    """Return the boolean column `column` as a mask over the rows; all false if the rows have no such column."""
     if column not in rows.column_names:
         return np.zeros(rows.num_rows, np.bool_)
     return np.asarray(rows[column], dtype=np.bool_)

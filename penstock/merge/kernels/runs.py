@@ -94,7 +94,7 @@ class Runs:
         return replace(self, rows=rows, starts=np.cumsum(counts) - counts, ranks=self.ranks[kept])
 
     def start_at(self, firsts: Positions) -> Runs:
-        """Return a copy of the runs without the first rows of each run. A run is the rows of one key.
+        """Return a copy of the runs in which each run, the rows of one key, begins at a given row. Earlier rows are dropped.
 
         Args:
             firsts: for each run, the position of the first row to keep.

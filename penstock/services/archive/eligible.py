@@ -40,7 +40,7 @@ class ArchiveLimits:
 
 
 def archive_limits(timeline: Timeline, options: Options, now: datetime) -> ArchiveLimits:
-    """Return the limits on the number of instants that the options set, raised if cleaning needs more commits on the timeline.
+    """Return the limits from the options on the number of instants. They are raised if cleaning needs more commits.
 
     Args:
         now: the current time in the timeline's time zone.
@@ -68,7 +68,10 @@ def archivable(timeline: Timeline, options: Options, now: datetime, *, merge_on_
 
 
 def _archivable_services(timeline: Timeline, limits: ArchiveLimits) -> list[Instant]:
-    """Return the completed cleans and rollbacks that may be archived: of each action the oldest instants above the limits."""
+    """Return the completed cleans and rollbacks that may be archived: the oldest ones, if there are more than the limits allow.
+
+    Cleans and rollbacks are counted separately.
+    """
     oldest: list[Instant] = []
     for action in (Action.CLEAN, Action.ROLLBACK):
         instants = timeline.filter(action, state=State.COMPLETED)

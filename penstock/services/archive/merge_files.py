@@ -81,7 +81,7 @@ def _newest_small(files: Sequence[FileInfo], limit_bytes: int) -> list[FileInfo]
 
 
 def finish_merge(table: TableState) -> None:
-    """Finish or undo a merge of archive files that a crashed process left. Do nothing if there is no plan of a merge."""
+    """Finish or undo a merge of archive files that a crashed process left. Do nothing if no merge was interrupted."""
     storage = table.storage
     folder = archive_path(table.base_path, table.config.archive_folder)
     plan = join(folder, MERGE_PLAN)

@@ -96,7 +96,7 @@ def _resize_groups(table: TableState, file_groups: Sequence[FileGroup], rings: H
 
 
 def _eligible_slices(table: TableState, file_groups: Sequence[FileGroup], limits: ClusteringLimits) -> dict[str, list[FileSlice]]:
-    """Return the newest slice of each small file group that no pending plan owns, as lists by partition path."""
+    """Return the newest slice of each small file group, as lists by partition path. File groups of pending plans are left out."""
     return eligible_slices(file_groups, load_visibility(table), find_pending_groups(table).keys(), limits)
 
 

@@ -163,7 +163,7 @@ def open_output(settings: RewriteSettings, number: int) -> TaskOutput:
 
 
 def write_rows(writer: RollingWriter, rows: pa.Table, settings: RewriteSettings) -> None:
-    """Write rows, with their stored meta columns if `settings.keeps_meta_columns` is true, otherwise with new ones."""
+    """Write rows, with their stored meta columns if `settings.keeps_meta_columns` is true, otherwise with new meta columns."""
     if settings.keeps_meta_columns:
         writer.keep(rows)
     else:

@@ -126,7 +126,7 @@ def _take_sample(group: LargeGroup, ordering: Ordering, runner: Runner) -> bytes
 
 
 def _group_by_range(sorted_slices: Sequence[SortedSlice], ranges: int) -> list[tuple[Batches, ...]]:
-    """Return for each range of the sort order the record batches that hold its rows, in the files of all sorted slices.
+    """Return for each range of the sort order where its rows are: record batches in the files of the sorted slices.
 
     Files without rows of the range are left out.
 
@@ -265,7 +265,7 @@ def order_and_ends(keys: pa.Table, ends: pa.Table) -> tuple[Positions, Positions
 
 
 def _to_ipc(rows: pa.Table) -> bytes:
-    """Return a table as a stream of Arrow IPC."""
+    """Return the bytes of a table as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as file:
         file.write_table(rows)

@@ -62,7 +62,7 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
         return clusters_after_write(table)
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether clustering may be due when it runs outside a write: the options turn it on, or a clustering may be pending."""
+        """Whether clustering may be due when it runs outside a write: the options turn clustering on, or one may be pending."""
         # A pending replace commit may also be a write. Only its file would tell, and this method must not read files.
         return asks_for_clustering(table.options) or bool(pending_instants(table, self.action))
 
@@ -176,7 +176,7 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
 
 
 def _written_files(run: PlanRun[ClusteringPlan], stats: Sequence[WriteStat], runner: Runner) -> WrittenFiles:
-    """Return the `WrittenFiles` that describe the new files to the index."""
+    """Return the write stats and settings that the index is called with, as `WrittenFiles`."""
     tasks_at_once = max(1, len(stats))
     return WrittenFiles(run.table, run.time, stats, runner, tasks_at_once, is_clustering=True)
 

@@ -144,7 +144,7 @@ def _log_files(folder: str, file_names: Sequence[str], sizes: Mapping[str, int])
 
 
 def _not_a_data_file(file_name: str) -> CorruptFile:
-    """Return the error for a name in a compaction plan that is not the name of a data file."""
+    """Return the CorruptFile error about a name in a compaction plan that is not the name of a data file."""
     return CorruptFile(f"a compaction plan names {file_name!r}, which is not the name of a data file")
 
 
@@ -156,7 +156,7 @@ def _size(folder: str, file_name: str, sizes: Mapping[str, int]) -> int:
 
 
 def missing_file(path: str) -> CorruptFile:
-    """Return the error for a missing file that a compaction plan names."""
+    """Return the CorruptFile error about a missing file that a compaction plan names."""
     return CorruptFile(
         f"{path} is missing, which a compaction plan names; restore the file from a copy, or unschedule that compaction"
     )

@@ -123,7 +123,7 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
         return runner.collect(compact_slice, tasks, WriteStat)
 
     def extra_metadata(self, plan: CompactionPlan) -> Mapping[str, str]:
-        """Return the extra metadata of the plan, which is copied to the commit."""
+        """Return the plan's extra metadata, which the commit gets too."""
         return plan.extra
 
 

@@ -94,7 +94,7 @@ def take_while_io(operations: Operations, limits: CompactionLimits) -> list[Comp
 def take_largest_logs(operations: Operations, limits: CompactionLimits) -> list[CompactionOperation]:
     """Return the operations with the most bytes of log files, in this order, until they read and write `limits.io_mb` megabytes.
 
-    Operations with less than `limits.log_bytes` are left out.
+    Operations with fewer bytes of log files than `limits.log_bytes` are left out.
     """
     return take_while_io(_sort_by_metric(operations, LOG_BYTES, limits.log_bytes), limits)
 
@@ -114,7 +114,7 @@ def _sort_by_metric(operations: Operations, metric: str, least: int) -> list[Com
 
 
 def newest_days(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
-    """Return the newest `limits.day_partitions` partitions by the day in their paths, newest first."""
+    """Return the `limits.day_partitions` partitions with the latest day in their path, newest first."""
     return sorted(paths, key=day_of, reverse=True)[: limits.day_partitions]
 
 
@@ -125,7 +125,7 @@ def recent_days(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
 
 
 def earlier_days(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
-    """Return the partitions that `recent_days` leaves out, newest first."""
+    """Return the partitions that `recent_days` does not return, newest first."""
     recent = set(recent_days(paths, limits))
     return [path for path in sorted(paths, key=day_of, reverse=True) if path not in recent]
 

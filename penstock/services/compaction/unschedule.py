@@ -174,7 +174,7 @@ def _check_files(table: TableState, operation: CompactionOperation) -> None:
 def _move_logs(
     table: TableState, operation: CompactionOperation, base_instant: str, to: str, keep: Sequence[str] = ()
 ) -> list[str]:
-    """Rename the log files of an operation's file group from base instant `base_instant` to base instant `to`.
+    """Rename log files of an operation's file group: those with the base instant `base_instant` get the base instant `to`.
 
     Readers merge log files by version, so the files are renamed in reading order and get the next free versions.
 

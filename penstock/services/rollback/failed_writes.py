@@ -70,7 +70,7 @@ def roll_back_failed(table: TableState) -> TableState:
 
 @contextmanager
 def _beside_others(table: TableState) -> Iterator[None]:
-    """Raise TableChanged if a rollback in the `with` block fails because another process rolls back the same write."""
+    """Convert an error inside the `with` block to TableChanged, if another process rolls back the same write at the same time."""
     try:
         yield
     except (FileNotFoundError, WriteConflict) as e:

@@ -109,7 +109,7 @@ def run_rollback(
 
 
 def target_of(plan: Mapping[str, Any]) -> Instant:
-    """Return the instant that a rollback plan rolls back, as a completed instant. Raise CorruptFile if the plan names none."""
+    """Return the instant that a rollback plan is for, with the state completed. Raise CorruptFile if the plan names none."""
     try:
         target = plan["instantToRollback"]
         return Instant(target["commitTime"], Action(target["action"]), State.COMPLETED)

@@ -48,7 +48,7 @@ Row = dict[str, Any]
 
 
 class Outcome(str, Enum):
-    """What an upsert would do with a key."""
+    """What an upsert would do with a key, for example insert, update or delete it."""
 
     INSERT = "insert"
     UPDATE = "update"
@@ -103,7 +103,7 @@ class _StoredRows:
 
 @dataclass(frozen=True)
 class _MergeResult:
-    """What the merger decided for one key, with the stored row and the resulting row."""
+    """What the merger decided for one key: its choice, the stored row and the row that would be stored."""
 
     #: The merger's `Choice`; None if the key is not stored.
     choice: np.int8 | None

@@ -36,7 +36,7 @@ class _Profile:
     updates: list[tuple[str, str, str, int]] = field(default_factory=list)
 
     def add_new_rows(self, partition_path: str, rows: int) -> None:
-        """Add `rows` to the profile's number of new rows of a partition path."""
+        """Increase the profile's count of new rows in a partition path by `rows`."""
         self.new_rows[partition_path] = self.new_rows.get(partition_path, 0) + rows
 
     def add_update(self, file_slice: FileSlice, rows: int) -> None:

@@ -79,7 +79,7 @@ class HitBatch:
 
 @dataclass(frozen=True)
 class NewRowRange:
-    """A range of a file of new rows, which lists numbers of incoming rows: `rows` numbers, beginning at position `offset`."""
+    """A range in a file that lists the numbers of new rows: `rows` numbers, beginning at position `offset` of the list."""
 
     file: str
     offset: int
@@ -181,7 +181,7 @@ def write_new_rows_file(storage: Storage, path: str, new_rows: Positions, elsewh
 
 
 def read_new_rows(storage: Storage, rows: NewRowRange) -> Positions:
-    """Return the numbers of the incoming rows in a range of a file of new rows."""
+    """Return the numbers of incoming rows in a range of the file that lists the new rows."""
     return _read_rows(storage, rows.file, _NEW_BATCH)[rows.offset : rows.offset + rows.rows]
 
 

@@ -126,7 +126,7 @@ def _decides(rules: UpsertRules) -> bool:
 
 
 def find_moves(task: MoveTask) -> str:
-    """Merge incoming rows with their stored rows in other partitions, and write the merged rows to a file of moves. Kernel.
+    """Merge incoming rows with their stored rows in other partitions, and write the merged rows to a new Arrow file. Kernel.
 
     Returns:
         The name of the file; an empty string if there is no row to stage again.
@@ -176,7 +176,7 @@ def _merge_moving(
         partitions: the partition path of each incoming row.
 
     Returns:
-        The rows for the file of moves; None if there is no row to stage again.
+        The rows for the file that `find_moves` writes; None if there is no row to stage again.
     """
     is_away = partitions.path_numbers_of(incoming.rows[found.key]) != partitions.path_number(file_slice.partition_path)
     away = np.flatnonzero(is_away)
@@ -238,11 +238,11 @@ def _read_stored(
 
     Args:
         found: the incoming keys that the slice may hold.
-        away: the positions in `found` whose incoming rows are of another partition.
+        away: the positions in `found` of keys whose incoming row is of another partition.
 
     Returns:
         The position in `incoming.keys` of each stored row's key, and the stored rows with the columns of the incoming rows. Keys
-        that a log has deleted are left out.
+            that a log has deleted are left out.
     """
     storage = tag.loading.staging.storage
     schema = pa.schema([field for field in incoming.schema if field.name not in (KEY, FRESH, GONE, ARRIVAL)])

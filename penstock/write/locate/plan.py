@@ -95,7 +95,7 @@ class Planner:
     locates_all: bool
 
     def plan_tasks(self) -> TaskPlan:
-        """Locate the keys in the way that the index supports, and plan the tasks.
+        """Locate the keys in the way that the index supports, and plan the tasks that write the rows.
 
         Keys are hashed into buckets, looked up in a store of entries, or searched for in base files.
         """

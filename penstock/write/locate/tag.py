@@ -39,7 +39,7 @@ _FILES_PER_TASK = 10
 
 @dataclass(frozen=True)
 class TagTask:
-    """Task description: look for the keys of incoming rows in the base files of these file slices."""
+    """Task description: look for the keys of the incoming rows in the base files of `slices`."""
 
     pieces: tuple[Piece, ...]
     slices: tuple[FileSlice, ...]
@@ -165,7 +165,7 @@ def _find_hits(task: TagTask, file_slice: FileSlice, incoming: TaskRows, found: 
 
 
 def _positions_by_key(found: KeyMatches) -> tuple[Positions, Positions]:
-    """Return each found key once (as its position among the incoming keys), and its row number in the base file.
+    """Return two arrays with one element per found key: its position among the incoming keys, its row number in the base file.
 
     The row number is -1 if the base file has the key several times.
     """

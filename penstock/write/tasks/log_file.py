@@ -265,7 +265,7 @@ class _DeleteEntries:
         self.positions.append(positions)
 
     def build(self, partition_path: str) -> Deletes:
-        """Return all collected entries as the content of a delete block. Each entry gets this partition path."""
+        """Return the content of a delete block with all collected entries. Each entry gets this partition path."""
         key_chunks: list[pa.Array] = []
         for keys in self._keys:
             key_chunks += keys.chunks
