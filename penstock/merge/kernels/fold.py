@@ -197,7 +197,7 @@ def _group_by_key(keys: pa.Array, arrival: Positions | None) -> tuple[Positions,
 
 
 def _deletes_always(ordering: pa.Array) -> Flags:
-    """Return a mask over delete entries, true where the entry deletes earlier rows whatever their ordering values.
+    """Return a mask over the records. For a delete entry, true means that it deletes earlier rows whatever their ordering values.
 
     These entries have no ordering value, or the int 0 that Hudi writes for a missing one. A long 0 is an ordinary value.
 

@@ -90,7 +90,7 @@ def _is_same_class(name: str, java_class: str) -> bool:
 
 @dataclass(frozen=True)
 class BucketLimits:
-    """The sizes above which a bucket is split and below which it is joined, and how many buckets a partition may have."""
+    """When to split and join buckets: the sizes of buckets to split and to join, and how many buckets a partition may have."""
 
     #: Split buckets above `split_bytes`; join neighbours that each have at most `join_bytes`.
     split_bytes: int

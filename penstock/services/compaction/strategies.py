@@ -119,7 +119,7 @@ def newest_days(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
 
 
 def recent_days(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
-    """Return the partitions of the last `limits.day_partitions` days, of today and of later days, newest first."""
+    """Return the partitions of today, of later days and of the `limits.day_partitions` days before today, newest first."""
     first = limits.today - timedelta(days=limits.day_partitions)
     return sorted((path for path in paths if day_of(path) >= first), key=day_of, reverse=True)
 

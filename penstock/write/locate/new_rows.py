@@ -47,9 +47,10 @@ class NewRowsResult:
 
 
 def find_new_rows(task: NewRowsTask) -> NewRowsResult:
-    """Find the incoming rows that are new to the table, and write their numbers to a file. Kernel.
+    """Find the incoming rows to write as new rows, and write their numbers to a file. Kernel.
 
-    A row is new if the hit files have no stored row with its key, or only stored rows that a log has deleted.
+    A row is new if no stored row has its key, if it moves to another partition, or if log files have deleted the stored rows.
+    With `task.revives`, a row whose only stored row was deleted by a log is not listed: it is appended to that log.
     """
     total = sum(piece.rows for piece in task.pieces)
     counts = np.zeros(total, np.bool_)
