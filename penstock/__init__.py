@@ -63,7 +63,9 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
     if name == "__version__":
-        return globals().setdefault(name, _installed_version())
+        from penstock.package_zip import package_version
+
+        return globals().setdefault(name, package_version())  # reading the metadata is slow, so it is done on first use
     if name not in _LAZY:
         raise AttributeError(f"module 'penstock' has no attribute {name!r}")
     from importlib import import_module
@@ -71,16 +73,6 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(_LAZY[name]), name)
     globals()[name] = value  # the next access does not come here, and gets the function `bundle`, not the module of that name
     return value
-
-
-def _installed_version() -> str:
-    """Return the version of the package. Reading the metadata is slow, so it is done on first use."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("penstock")
-    except PackageNotFoundError:  # not installed: a folder or zip on Python's path
-        return "0"
 
 
 def __dir__() -> list[str]:

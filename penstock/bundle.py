@@ -1,4 +1,4 @@
-"""Builds a zip of the package, for Spark executors on which Penstock is not installed. `docs/executors.md` shows how to use it.
+"""Writes a zip of the package, for Spark executors on which Penstock is not installed. `docs/executors.md` shows how to use it.
 
 Call `penstock.bundle("penstock.zip")` in a program, or `python -m penstock.bundle penstock.zip` in a terminal. The same package
 always produces the same bytes. The zip holds only Penstock's own files: executors need pyarrow and numpy.
@@ -6,21 +6,14 @@ always produces the same bytes. The zip holds only Penstock's own files: executo
 
 from __future__ import annotations
 
-import io
 import os
 import sys
-import zipfile
-from collections.abc import Iterator
-from importlib.resources import files
 from types import ModuleType
-from typing import Any
 
 from penstock.errors import OptionError
+from penstock.package_zip import zip_package
 from penstock.storage import open_storage
 
-_PACKAGE = "penstock"
-#: The earliest time that a zip can hold. The times of the files would change the bytes of every copy.
-_TIME = (1980, 1, 1, 0, 0, 0)
 _USAGE = "usage: python -m penstock.bundle OUT.zip"
 
 
@@ -41,41 +34,8 @@ def bundle(path: str | os.PathLike[str]) -> str:
     storage, target = open_storage(os.fspath(path))
     if not target.endswith(".zip"):
         raise OptionError(f"the bundle's name {os.fspath(path)!r} must end in .zip, or Spark does not put it on Python's path")
-    storage.replace(target, _zipped(sorted(_sources(files(_PACKAGE), _PACKAGE))))
+    storage.replace(target, zip_package())
     return target
-
-
-def _sources(folder: Any, name: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the path in the zip and the content of each file of the package, and of a metadata file with the version.
-
-    Args:
-        folder: the folder to read, of the package or below it.
-        name: the path of the folder in the zip.
-    """
-    for entry in folder.iterdir():
-        inner = f"{name}/{entry.name}"
-        if entry.is_dir():
-            yield from _sources(entry, inner)
-        elif entry.name.endswith((".py", ".typed")):
-            yield inner, entry.read_bytes()
-    if name == _PACKAGE:
-        from penstock import __version__
-
-        metadata = f"Metadata-Version: 2.1\nName: {_PACKAGE}\nVersion: {__version__}\n"
-        yield f"{_PACKAGE}-{__version__}.dist-info/METADATA", metadata.encode()
-
-
-def _zipped(sources: list[tuple[str, bytes]]) -> bytes:
-    """Return a zip of these (path, content) pairs. The bytes depend on nothing else: times and permissions are constant."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in sources:
-            info = zipfile.ZipInfo(name, _TIME)
-            info.create_system = 3  # Unix, whatever the machine is
-            info.external_attr = 0o644 << 16
-            info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, data)
-    return buffer.getvalue()
 
 
 class _Callable(ModuleType):

@@ -15,6 +15,7 @@ There is a class for each way in which a caller can react::
     │   └── TableChanged     the same, found before anything was written
     ├── CommitUnknown        look at the timeline before deleting anything: the commit may have completed or not
     ├── CorruptFile          stop: a file of the table is damaged
+    ├── ExecutorError        prepare the executors: their Python cannot run Penstock
     └── StorageError         repair the storage, then try again: disk full, network, permissions
         └── AlreadyExists    another process created a file that had to be new
 
@@ -99,6 +100,13 @@ class CommitUnknown(PenstockError):
 
 class CorruptFile(PenstockError):
     """Raised if the content of a table's file is damaged or not what its name says. Stop, and restore the file or the table."""
+
+
+class ExecutorError(PenstockError):
+    """Raised if Spark's Python workers cannot run Penstock: another Python version, no pyarrow, no such program.
+
+    Nothing was written. Let the executors run a Python that has what the message names.
+    """
 
 
 class StorageError(PenstockError, OSError):

@@ -48,6 +48,7 @@ PARTS = {
     "progress": "stages, shown",
     "registry": "user functions by name",
     "error_text": "errors as text",
+    "package_zip": "zip of the package",
     "errors": "the typed errors",
     "clock": "time, ids",
     "process": "who is alive",

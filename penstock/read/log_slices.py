@@ -49,6 +49,7 @@ from penstock.storage import Storage
 from penstock.table.listing import group_by_partition
 from penstock.table.merge_rules import build_merge_rules
 from penstock.timeline.history import InstantRange
+from penstock.workers.prepare import prepare_workers
 from penstock.workers.session_settings import count_cores
 
 PARTITION_COLUMN = META_COLUMNS[3]
@@ -221,6 +222,7 @@ def _read_columns(
         _scans_for_workers(plan, slices, read_rows),
         plan.changes,
     )
+    prepare_workers(scan.spark)
     tasks = _count_tasks(scan.spark, len(slices), _bytes_read(slices, read_rows))
     numbers = scan.spark.range(0, tasks, 1, tasks)
     frame = numbers.mapInArrow(partial(_run_tasks, work, tasks), encoded_schema(sent, encoding))

@@ -22,6 +22,7 @@ from penstock.spark.compat import frame_classes, session_classes
 from penstock.spark.datasource import HudiReader, HudiWriter, wrap_spark_object
 from penstock.spark.hudi_settings import settle_hudi_settings
 from penstock.spark.not_yet import NoStreamReader, NoStreamWriter, NoTableWriter, refused_statement
+from penstock.workers.prepare import use_driver_python
 
 _ENABLED: weakref.WeakSet[Any] = weakref.WeakSet()
 _ORIGINAL = "_penstock_original"
@@ -39,7 +40,8 @@ def enable(spark: SparkSession) -> SparkSession:
     """Add `format("hudi")` to a session, classic or Spark Connect, and return the session.
 
     Afterwards Penstock handles `df.write.format("hudi")` and `spark.read.format("hudi")`; every other format stays Spark's.
-    A second call has no effect. `disable` undoes it.
+    On a local master the Python workers run the Python of this program, unless PYSPARK_PYTHON or `spark.pyspark.python` names
+    another one. A second call has no effect. `disable` undoes it.
 
     Example:
         >>> import penstock
@@ -50,6 +52,7 @@ def enable(spark: SparkSession) -> SparkSession:
         _patch(kind, name, replacement)
     if not is_enabled(spark):
         forget_shown_warnings()
+    use_driver_python(spark)
     spark.conf.set(_FLAG, "true")
     _ENABLED.add(spark)
     return spark

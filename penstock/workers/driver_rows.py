@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from penstock.workers.prepare import prepare_workers
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -26,6 +28,7 @@ def send_rows(spark: SparkSession, rows: pa.Table, struct: StructType) -> DataFr
         rows: the rows, in the Arrow types in which workers return rows to Spark (`schema.spark_to_arrow`).
         struct: the columns of the DataFrame.
     """
+    prepare_workers(spark)
     pieces = [(_encode(piece),) for piece in _cut(rows)]
     return spark.createDataFrame(pieces, "rows binary").mapInArrow(_decode_pieces, struct)
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from penstock.error_text import typed_error
+from penstock.workers.prepare import prepare_workers
 from penstock.workers.results import decode_result, encode_results, from_json
 from penstock.workers.session_settings import count_cores, limit_batches_by_rows
 
@@ -76,6 +77,7 @@ def run_over_rows(rows: DataFrame, kernel: RowKernel[Result], returns: type[Resu
         kernel: a function that is called with the Arrow batches of one Spark partition and returns its results.
         returns: the type of each result.
     """
+    prepare_workers(rows.sparkSession)
     with limit_batches_by_rows(rows):
         texts = _collect_texts(rows.mapInArrow(partial(_run_over_batches, kernel), RESULT_SCHEMA))
     return [decode_result(text, returns) for text in texts]
@@ -91,6 +93,7 @@ def run_in_spark(
         tasks: the task descriptions. Fewer Spark tasks may be started, each for several descriptions.
         returns: the type of each result.
     """
+    prepare_workers(spark)
     parts = _parts(spark, len(tasks))
     frame = spark.range(0, parts, 1, parts).mapInArrow(partial(_run_parts, kernel, tasks, parts), RESULT_SCHEMA)
     numbered = [decode_result(text, _Numbered) for text in _collect_texts(frame)]

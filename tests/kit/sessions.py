@@ -36,13 +36,15 @@ class SessionUnavailable(Exception):
 
 
 @contextmanager
-def make_session(kind: str, folder: Path, conf: Mapping[str, str] | None = None) -> Iterator[Any]:
+def make_session(
+    kind: str, folder: Path, conf: Mapping[str, str] | None = None, *, worker_python: str = sys.executable
+) -> Iterator[Any]:
     """Open a session of a kind, which keeps its files in `folder`. Stop it and its servers afterwards."""
     if kind not in KINDS:
         raise ValueError(f"PENSTOCK_TEST_SESSION={kind!r} is none of {', '.join(KINDS)}")
     use_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # what a classic driver and a Connect server start workers with
-    wanted = {**_settings(folder), **(conf or {})}
+    os.environ["PYSPARK_PYTHON"] = worker_python  # what a classic driver and a Connect server start workers with
+    wanted = {**_settings(folder), "spark.pyspark.python": worker_python, **(conf or {})}
     with ExitStack() as servers:
         spark = _OPENERS[kind](servers, folder, wanted)
         try:
@@ -63,7 +65,6 @@ def _settings(folder: Path) -> dict[str, str]:
         "spark.sql.codegen.cache.maxEntries": "5000",
         # Six more calls of the JVM for each function of a column, to name its line in an error.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
-        "spark.pyspark.python": sys.executable,
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",

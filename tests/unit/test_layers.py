@@ -19,10 +19,11 @@ LAYERS = [
     {"table"},
     {"filegroup"},
     {"timeline"},
-    {"workers", "storage"},
+    {"workers"},
+    {"storage"},
     {"columns", "keys", "merge", "formats"},
     {"options", "schema", "progress"},
-    {"registry", "error_text"},
+    {"registry", "error_text", "package_zip"},
     {"errors", "clock", "process", "user_warning"},
 ]
 WITHOUT_SPARK = {"merge", "formats", "timeline", "filegroup", "storage", "options", "schema", "table"}

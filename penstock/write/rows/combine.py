@@ -30,6 +30,7 @@ from penstock.merge.kernels.marks import GONE
 from penstock.merge.kernels.ordering import check_ordering_values
 from penstock.merge.merger import Merger
 from penstock.options.operation import Operation
+from penstock.workers.prepare import prepare_workers
 from penstock.write.rows.crossing_columns import CrossingColumns, cast_to_stored, crossing_keys, crossing_paths
 from penstock.write.rows.schema import PreparedRows
 from penstock.write.settings import WriteSettings
@@ -157,6 +158,7 @@ def _fold_while_crossing(prepared: PreparedRows, settings: WriteSettings, merger
     Args:
         ordering: the name of the ordering column.
     """
+    prepare_workers(prepared.rows.sparkSession)
     is_global = make_index(settings.options).is_global
     columns = partition_columns(settings.keys.partition_path_fields) if is_global else ()
     fold = _CrossingFold(prepared.crossing, merger, ordering, is_global, columns)
