@@ -8,13 +8,30 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import penstock
 from penstock.errors import CorruptFile
-from penstock.formats.log import encode_rollback_block, scan_blocks
+from penstock.formats.log import encode_delete_block, encode_rollback_block, scan_blocks
+from penstock.formats.log.deletes import build_deletes
+from penstock.timeline.instant import next_time
 from tests.kit.templates import Templates
-from tests.table.tables import OPERATION, SIX, TRIPS, Trip, commits, load, snapshot, sorted_rows, state_of, stats, trips, write
+from tests.table.tables import (
+    OPERATION,
+    SIX,
+    TRIPS,
+    Trip,
+    commits,
+    load,
+    snapshot,
+    sorted_rows,
+    state_of,
+    stats,
+    timeline,
+    trips,
+    write,
+)
 
 MOR = {**TRIPS, "hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.compact.inline": "false"}
 SKIP = {"penstock.log.skip.damaged.blocks": "true"}
@@ -68,6 +85,33 @@ def test_bytes_behind_the_recorded_size_are_passed_over_by_queries_writers_and_c
     assert snapshot(spark, path) == expected
     assert penstock.Table.open(path, spark).compact()
     assert snapshot(spark, path, **{"hoodie.datasource.query.type": "read_optimized"}) == expected
+
+
+def test_a_crashed_append_is_rolled_back_by_the_next_writer(spark: Any, path: str) -> None:
+    """As Hudi leaves it where logs are appended to: a pending delta commit, a marker, and a torn block in an existing log file."""
+    log = log_of(path, "berlin")
+    died = next_time(timeline(path)[-1].partition(".")[0], "0")
+    torn = encode_delete_block(build_deletes(pa.array(["a"]), pa.array(["berlin"])), instant=died, schema="{}")
+    log.write_bytes(log.read_bytes() + torn[:-9])
+    hoodie = Path(path, ".hoodie")
+    for state in ("requested", "inflight"):
+        (hoodie / f"{died}.deltacommit.{state}").touch()
+    marker = hoodie / ".temp" / died / "berlin" / f"{log.name}.marker.APPEND"
+    marker.parent.mkdir(parents=True)
+    marker.touch()
+    assert snapshot(spark, path) == CHANGED
+    upsert(spark, path, ("d", "paris", 20, 20.5))
+    assert not [name for name in timeline(path) if name.startswith(died)]
+    blocks = [block for file in Path(path, "berlin").glob(".*.log.*") for block in scan_blocks(file.read_bytes())]
+    assert [block.target_instant for block in blocks if block.is_rollback] == [died]
+    assert snapshot(spark, path) == sorted([("d", "paris", 20, 20.5), *(row for row in CHANGED if row[0] != "d")], key=repr)
+    assert list(penstock.Table.open(path, spark).check_files()) == []
+
+
+def test_a_write_to_another_partition_goes_on(spark: Any, path: str) -> None:
+    damage(log_of(path, "berlin"))
+    upsert(spark, path, ("d", "paris", 20, 20.5))
+    assert sorted_rows(load(spark, f"{path}/paris").select("id", "ts")) == [("c", 9), ("d", 20)]
 
 
 # --- damage of a completed write
