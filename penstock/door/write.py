@@ -27,12 +27,13 @@ from penstock.hooks import HookContext, PublishedCommit
 from penstock.index import make_index
 from penstock.options import Options, read_options
 from penstock.options.operation import Operation
-from penstock.progress import Stages
+from penstock.progress import Stages, format_count
 from penstock.services.clustering.after_write import check_inline
 from penstock.services.clustering.unschedule import unschedule_clustering
 from penstock.services.rollback.failed_writes import roll_back_failed
 from penstock.storage import Storage, join, open_storage
 from penstock.table.config import TableConfig
+from penstock.table.foreign_files import find_foreign_files
 from penstock.table.state import TableState, open_table, read_table_schema, table_exists
 from penstock.timeline.store import FOLDER, load_timeline
 from penstock.workers.session_settings import name_jobs
@@ -62,6 +63,10 @@ _ATTEMPTS = 5
 
 #: Builds the incoming rows from the table as the write found it. A write that begins again calls it again.
 RowsOfTable: TypeAlias = Callable[[TableState], DataFrame]
+
+
+#: How many files an error names.
+_FILES_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -195,8 +200,13 @@ def _overwrite(request: _Request) -> tuple[PublishedCommit, TableState]:
 
     Returns:
         The commit of the new table, and the table with the options for the table services that follow.
+
+    Raises:
+        OptionError: the folder has files that are not the table's, and the options do not allow to delete them.
     """
     storage = request.storage
+    if request.options[o.OTHER_FILES] == "refuse":
+        _refuse_foreign_files(storage, request.base_path)
     new_path = new_table_path(request.base_path)
     try:
         # The heartbeat tells other processes that the new table is not a leftover.
@@ -212,6 +222,19 @@ def _overwrite(request: _Request) -> tuple[PublishedCommit, TableState]:
     swap_tables(storage, new_path, request.base_path, commit.instant)
     table = replace(table, base_path=request.base_path)
     return run_after_hooks(HookContext(table, request.spark), commit), table
+
+
+def _refuse_foreign_files(storage: Storage, base_path: str) -> None:
+    """Raise OptionError if the folder of the table to overwrite has files that are not the table's. The message names some."""
+    files = sorted(find_foreign_files(storage, base_path))
+    if not files:
+        return
+    named = ", ".join(files[:_FILES_NAMED])
+    more = f" and {len(files) - _FILES_NAMED:,} more" if len(files) > _FILES_NAMED else ""
+    raise OptionError(
+        f"mode('overwrite') would delete {format_count(len(files), 'file')} in {base_path} that the table does not own: "
+        f"{named}{more}; move them elsewhere, or set {o.OTHER_FILES.key}=allow to delete them"
+    )
 
 
 def _run_operation(

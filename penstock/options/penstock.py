@@ -42,6 +42,14 @@ PROGRESS: Final = Option(
     "Show progress. `auto`: in a terminal or a notebook. `on`: always. `off`: never.",
     allowed=("auto", "on", "off"),
 )
+OTHER_FILES: Final = Option(
+    "penstock.other.files",
+    word,
+    "refuse",
+    "What a write does if the folder has files that are not the table's. `refuse`: a table is not created among Parquet files, "
+    "and save mode `overwrite` does not delete other files; the error names them. `allow`: both happen, as in Hudi.",
+    allowed=("refuse", "allow"),
+)
 PENSTOCK_INDEX: Final = Option(
     "penstock.index",
     word,

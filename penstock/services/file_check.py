@@ -4,6 +4,7 @@
                 pending plans name
     explained   files that a commit names; files older than the timeline; files of pending writes; log files all of whose blocks
                 are of known instants or were rolled back
+    foreign     Parquet files whose names are not those of Hudi's files
 
 Old file versions and replaced file groups are explained too: cleaning deletes them later. Most checks need only file names and
 commit files. Only log files that no commit names are opened, to read the headers of their blocks. Nothing is written.
@@ -20,6 +21,7 @@ from penstock.filegroup.model import GroupId
 from penstock.filegroup.names import BaseName, LogName, parse_base_name, parse_log_name
 from penstock.formats.log import BlockType, LogBlock, scan_blocks
 from penstock.storage import join
+from penstock.table.foreign_files import find_foreign_files, is_parquet
 from penstock.table.listing import load_visibility, walk_partitions
 from penstock.table.pending import list_clustering_plans, list_compaction_plans
 from penstock.table.savepoints import read_savepoints
@@ -33,7 +35,7 @@ FilePlace = tuple[str, str]
 
 @dataclass(frozen=True, order=True)
 class FileProblem:
-    """A problem of one data file: the table needs the file and it is missing, or the timeline does not explain why it exists."""
+    """A problem of one data file: it is needed and missing, the timeline does not explain it, or it is foreign."""
 
     #: Path of the file relative to the table's base path.
     path: str
@@ -53,8 +55,12 @@ def check_files(table: TableState) -> list[FileProblem]:
     for path, files in walk_partitions(table.storage, table.base_path):
         listed[path] = frozenset(file.name for file in files)
     check = _FileCheck(table, listed)
-    problems = dict([*check.missing(), *check.unexplained()])  # one problem per file is enough
-    return sorted(FileProblem(join(path, name) if path else name, problem) for (path, name), problem in problems.items())
+    found = dict([*check.missing(), *check.unexplained()])  # one problem per file is enough
+    problems = [FileProblem(join(path, name) if path else name, problem) for (path, name), problem in found.items()]
+    for file in find_foreign_files(table.storage, table.base_path):
+        if is_parquet(file):
+            problems.append(FileProblem(file, "is foreign: it does not have the name of a Hudi file, and no query reads it"))
+    return sorted(problems)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from penstock.keys.partition_fields import partition_columns
 from penstock.merge.payloads import PAYLOAD_OPTION_PREFIX
 from penstock.storage import Storage, is_file, join
 from penstock.table.config import LAYOUT_VERSION, MERGE_ON_READ, TABLE_VERSION, TableConfig, write_config
+from penstock.table.foreign_files import find_parquet_file
 from penstock.table.state import TableState
 from penstock.timeline.store import FOLDER
 from penstock.write.settings import WriteSettings
@@ -29,9 +30,12 @@ def create_table(storage: Storage, base_path: str, settings: WriteSettings, crea
 
     Raises:
         AlreadyExists: another process created the table first.
-        OptionError: the path, or a folder above it, is a file.
+        OptionError: the path, or a folder above it, is a file; or the folder has Parquet files, and the options do not allow it.
     """
+    folder_exists = storage.stat(base_path) is not None
     _refuse_file(storage, base_path)
+    if folder_exists and settings.options[o.OTHER_FILES] == "refuse":
+        _refuse_parquet(storage, base_path)
     for folder in _FOLDERS:
         storage.make_dirs(join(base_path, FOLDER, folder))
     raw = table_properties(settings)
@@ -48,6 +52,16 @@ def _refuse_file(storage: Storage, base_path: str) -> None:
         path = path.rpartition("/")[0]
     if path and is_file(storage, path):
         raise OptionError(f"{path} is a file, and a table is a folder; choose another path")
+
+
+def _refuse_parquet(storage: Storage, base_path: str) -> None:
+    """Raise OptionError if the folder of a new table has Parquet files: the table would not have their rows."""
+    file = find_parquet_file(storage, base_path)
+    if file is not None:
+        raise OptionError(
+            f"{base_path} is not a Hudi table and has Parquet files, such as {file}, whose rows a new table would not have; "
+            f"choose another path, or set {o.OTHER_FILES.key}=allow to create the table among them"
+        )
 
 
 def preview_table(storage: Storage, base_path: str, settings: WriteSettings) -> TableState:

@@ -225,7 +225,8 @@ def test_error_creates_a_missing_table(spark: Any, table_path: str) -> None:
 
 def test_overwrite_may_change_the_kind_of_a_table(spark: Any, table: str) -> None:
     Path(table, "stray").write_text("x")
-    write(trips(spark, ("z", "rome", 1, 0.5)), table, {NAME: "other", KEY: "ts", OPERATION: "bulk_insert"}, mode="overwrite")
+    options = {NAME: "other", KEY: "ts", OPERATION: "bulk_insert", "penstock.other.files": "allow"}
+    write(trips(spark, ("z", "rome", 1, 0.5)), table, options, mode="overwrite")
     assert snapshot(spark, table) == [("z", "rome", 1, 0.5)]
     assert properties(table)["hoodie.table.name"] == "other"
     assert properties(table)["hoodie.table.partition.fields"] == ""

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import penstock
-from tests.table.tables import BULK, SIX, load, snapshot, trips, write
+from penstock.errors import OptionError
+from tests.table.tables import BULK, SIX, load, snapshot, state_of, trips, write
 
 
 @pytest.fixture(autouse=True)
@@ -153,3 +154,72 @@ def test_session_returns_an_enabled_session(spark: Any, session_kind: str, table
     penstock.disable(spark)
     found = penstock.session(app_name="again", spark_sql_shuffle_partitions=4)
     assert load(found, table).count() == 6
+
+
+# --- files that are not the table's
+
+
+@pytest.mark.parametrize("partitioned", [False, True], ids=["flat", "partitioned"])
+@pytest.mark.parametrize("mode", ["append", "overwrite", "error", "ignore"])
+def test_a_table_is_not_created_among_parquet_files_unless_allowed(
+    spark: Any, tmp_path: Path, mode: str, partitioned: bool
+) -> None:
+    folder = tmp_path / "plain"
+    writer = trips(spark, *SIX).coalesce(1).write
+    (writer.partitionBy("city") if partitioned else writer).parquet(str(folder))
+    before = state_of(folder)
+    with pytest.raises(
+        OptionError, match=r"is not a Hudi table and has Parquet files, such as .*part-.*\.parquet, .*other\.files=allow"
+    ):
+        write(trips(spark, *SIX), str(folder), BULK, mode)
+    with pytest.raises(OptionError, match=r"has Parquet files"):
+        penstock.Table.create(str(folder), trips(spark, *SIX), name="t", record_key="id", spark=spark)
+    assert state_of(folder) == before
+    write(trips(spark, *SIX), str(folder), {**BULK, "penstock.other.files": "allow"}, mode)
+    assert snapshot(spark, str(folder)) == [*SIX]
+    assert before.items() <= state_of(folder).items()
+
+
+def test_a_table_is_created_in_a_folder_with_other_files_than_parquet(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "README.txt").write_text("trips")
+    (tmp_path / "_SUCCESS").write_text("")
+    write(trips(spark, *SIX), str(tmp_path))
+    assert snapshot(spark, str(tmp_path)) == [*SIX]
+
+
+def test_overwrite_names_the_files_that_are_not_the_tables_before_it_deletes_them(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    write(trips(spark, *SIX), str(path))
+    write(trips(spark, *SIX), str(path), BULK, "overwrite")  # the files of a table are no obstacle
+    (path / "notes").mkdir()
+    for number in range(7):
+        (path / "notes" / f"{number}.txt").write_text("x")
+    (path / "berlin" / "extra.parquet").write_bytes(b"x")
+    (path / "_SUCCESS").write_text("")
+    before = state_of(path)
+    with pytest.raises(OptionError) as caught:
+        write(trips(spark, *SIX), str(path), BULK, "overwrite")
+    assert str(caught.value) == (
+        f"mode('overwrite') would delete 8 files in {path} that the table does not own: berlin/extra.parquet, notes/0.txt, "
+        "notes/1.txt, notes/2.txt, notes/3.txt and 3 more; move them elsewhere, or set penstock.other.files=allow to delete them"
+    )
+    assert state_of(path) == before
+    write(trips(spark, *SIX), str(path), {**BULK, "penstock.other.files": "allow"}, "overwrite")
+    assert not (path / "notes").exists()
+    assert snapshot(spark, str(path)) == [*SIX]
+
+
+def test_foreign_parquet_files_are_reported_by_check_files(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    write(trips(spark, *SIX), str(path))
+    assert str(penstock.Table.open(str(path)).check_files()) == (
+        "Files of trips: all is well, no file is missing and the timeline explains every file"
+    )
+    for place in ("part-0.parquet", "berlin/part-0.parquet", "plain/part-0.parquet", "README.txt"):
+        (path / place).parent.mkdir(exist_ok=True)
+        (path / place).write_bytes(b"x")
+    problems = penstock.Table.open(str(path)).check_files()
+    assert [problem.path for problem in problems] == ["berlin/part-0.parquet", "part-0.parquet", "plain/part-0.parquet"]
+    assert {problem.problem for problem in problems} == {
+        "is foreign: it does not have the name of a Hudi file, and no query reads it"
+    }
