@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.report import Results, ratio
@@ -32,7 +32,17 @@ SPEED = {
     "W12": "incremental read of one commit",
     "W11a": "query over all rows, copy-on-write",
     "W15a": "bulk insert into 1,000 partitions",
+    "W15c": "count of one of these partitions",
 }
+#: The lines that are also shown for rows out of a Spark plan, and what the second line says. The other engines read their input
+#: through a Spark plan in every case, so both lines show the same run of them.
+THROUGH_SPARK = {
+    "W1": "bulk insert, rows out of a Spark plan",
+    "W2": "upsert of 10 %, rows out of a Spark plan",
+    "W6": "merge-on-read upsert, rows out of a Spark plan",
+}
+#: The engine that was measured with rows out of a Spark plan, by the column of the table.
+THROUGH_SPARK_ENGINES = {"penstock": None, "penstock43": "penstockjvm"}
 SPEED_ENGINES = {
     "penstock": "Penstock, Spark 3.5",
     "penstock43": "Penstock, Spark 4.3",
@@ -55,9 +65,17 @@ def speed(results: Results) -> str:
     """Return a table of times divided by the limit's, one line per workload."""
     lines = [f"| | {' | '.join(SPEED_ENGINES.values())} |", "| --- |" + " ---: |" * len(SPEED_ENGINES)]
     for step, what in SPEED.items():
-        found = (ratio(results, engine, "limit", step) for engine in SPEED_ENGINES)
-        lines.append(f"| {what} | {' | '.join('' if r is None else f'{r:.1f}' for r in found)} |")
+        lines.append(_speed_line(results, step, what, list(SPEED_ENGINES)))
+        if step in THROUGH_SPARK:
+            engines = [THROUGH_SPARK_ENGINES.get(engine, engine) for engine in SPEED_ENGINES]
+            lines.append(_speed_line(results, step, THROUGH_SPARK[step], engines))
     return "\n".join(lines)
+
+
+def _speed_line(results: Results, step: str, what: str, engines: Sequence[str | None]) -> str:
+    """Return a line of the speed table. A cell is empty for None, and for an engine that was not measured."""
+    found = (ratio(results, engine, "limit", step) if engine else None for engine in engines)
+    return f"| {what} | {' | '.join('' if r is None else f'{r:.1f}' for r in found)} |"
 
 
 def kinds(results: Results) -> str:

@@ -18,8 +18,10 @@ END = "\n<!-- not yet, by scripts/render_options.py: end -->"
 
 def fill_readme(text: str) -> str:
     """Return the README with the list of missing features rendered again between its two marks."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError("README.md has lost a mark of the list: what follows it would be lost too")
     return before + BEGIN + render_missing() + END + after
 
 

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import typer
 
+import penstock
 from penstock.errors import OptionError
 
 PATH = typer.Argument(help="The folder of the table.")
 OPTION = typer.Option(None, "--option", "-o", help="A hoodie.* or penstock.* option, as key=value; may be repeated.")
+
+
+def print_version(is_asked: bool) -> None:
+    """Print the version of Penstock and end the program, if `--version` is on the command line."""
+    if is_asked:
+        typer.echo(f"penstock {penstock.__version__}")
+        raise typer.Exit
+
+
+VERSION = typer.Option(False, "--version", callback=print_version, is_eager=True, help="Print the version and exit.")
+
+
+def describe_program(version: bool = VERSION) -> None:
+    """Do nothing. Typer calls this function before every command, and takes the options of the program from it."""
 
 
 def parse_options(given: list[str] | None) -> dict[str, object]:

@@ -13,12 +13,13 @@ def main() -> None:
         sys.exit("the command line needs typer: install penstock[cli]")
     from rich.console import Console
 
+    from penstock.cli.arguments import describe_program
     from penstock.cli.commands import explain_merge as merges
     from penstock.cli.commands import services
     from penstock.errors import PenstockError
 
     app = typer.Typer(no_args_is_help=True, add_completion=False, help="Apache Hudi tables, without a jar.")
-    app.callback()(_describe_program)
+    app.callback()(describe_program)
     app.command("explain-merge")(merges.explain_merge)
     app.add_typer(services.commands(), name="services")
     try:
@@ -26,10 +27,6 @@ def main() -> None:
     except PenstockError as e:
         Console(stderr=True).print(f"[red]{type(e).__name__}[/red] {e}", highlight=False, soft_wrap=True)
         sys.exit(1)
-
-
-def _describe_program() -> None:
-    """Do nothing. Typer calls this function before every command."""
 
 
 if __name__ == "__main__":

@@ -61,4 +61,10 @@ def test_a_public_name_has_an_example(name: str, thing: Any) -> None:
 def test_every_exported_name_can_be_imported() -> None:
     for name in penstock.__all__:
         assert getattr(penstock, name) is not None
-        assert name in dir(penstock)
+
+
+def test_dir_shows_the_public_names_alone() -> None:
+    import penstock.errors
+
+    assert penstock.errors is not None, "submodules are attributes of the package, too"
+    assert dir(penstock) == sorted(penstock.__all__)

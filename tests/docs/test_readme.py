@@ -36,3 +36,19 @@ def test_every_link_leads_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_page_says_how_to_install_a_release_and_a_checkout() -> None:
+    shells = [block.text for block in blocks_of(README) if block.language == "sh"]
+    assert any("pip install 'penstock[spark]'" in text for text in shells)
+    assert any("pip install '.[spark,java,cli]'" in text and "penstock --version" in text for text in shells)
+    assert README.read_text().rstrip().endswith("independent project."), "the end of the page is lost"
+
+
+def test_the_speed_table_says_what_its_input_is() -> None:
+    text = README.read_text()
+    said, table = text[text.index("## How fast") : text.index("## What works")].split("<!-- speed", 1)
+    assert "Parquet files" in said
+    assert "rows out of a Spark plan" in table
+    for line in ("query over its logs", "count of one of these partitions"):
+        assert line in table, "a line where other engines are ahead"

@@ -97,3 +97,9 @@ def test_a_dry_run_of_a_repair_shows_the_damage_and_changes_nothing(path: str, t
     code, text = run_penstock("services", "repair", str(table), "--dry-run")
     assert (code, "torn blocks" in text, "up to 0" in text) == (1, True, True), text
     assert log.read_bytes() == spoiled
+
+
+def test_the_program_prints_its_version() -> None:
+    import penstock as package
+
+    assert run_penstock("--version") == (0, f"penstock {package.__version__}\n")
