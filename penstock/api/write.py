@@ -313,9 +313,9 @@ class WriteMethods(TableHandle):
         return read_rows
 
     def _unordered(self, options: Mapping[str, object] | None) -> dict[str, object]:
-        """Return `hoodie.combine.before.upsert=false` if there is no ordering column; otherwise an empty dict.
+        """Return options with which the last row of a key wins in a batch; an empty dict if there is an ordering column.
 
-        With this option the last row of a key wins in a batch. An ordering column is set by the table or by the options.
+        An ordering column is set by the table or by the options.
 
         Args:
             options: the options that the caller passed; None: no options.
@@ -323,4 +323,4 @@ class WriteMethods(TableHandle):
         given = {**self.options, **call_options(options, {})}
         if {o.PRECOMBINE_FIELD.key, o.COMBINE_BEFORE_UPSERT.key} & given.keys() or self._state().config.precombine_field:
             return {}
-        return {o.COMBINE_BEFORE_UPSERT.key: False}
+        return {o.COMBINE_BEFORE_UPSERT.key: False, o.LAST_ROW_WINS.key: True}

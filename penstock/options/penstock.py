@@ -27,6 +27,13 @@ DIRECT_INPUT: Final = Option(
     "If the incoming rows are a plain `spark.read.parquet(path)`, the workers read the files themselves, and rows do not pass "
     "through the JVM.",
 )
+LAST_ROW_WINS: Final = Option(
+    "penstock.upsert.last.row.wins",
+    boolean,
+    False,
+    "With `hoodie.combine.before.upsert=false`: keep only the last row of each key, also in new file groups. `Table.upsert` sets "
+    "it for a table without ordering column.",
+)
 SKIP_DAMAGED_BLOCKS: Final = Option(
     "penstock.log.skip.damaged.blocks",
     boolean,

@@ -216,8 +216,8 @@ COMBINE_BEFORE_UPSERT: Final = Option(
     "hoodie.combine.before.upsert",
     boolean,
     True,
-    "Combine the incoming rows to one row per key before `upsert`. If false, one of the rows of a key wins, whatever its "
-    "ordering value is.",
+    "Combine the incoming rows to one row per key before `upsert`. If false, the last row of a key is merged with the stored "
+    "row, whatever its ordering value is, and a new file group takes all rows of a key, as in Hudi.",
 )
 COMBINE_BEFORE_DELETE: Final = Option(
     "hoodie.combine.before.delete",

@@ -53,6 +53,12 @@ class WriteSettings:
             return self.options[o.COMBINE_BEFORE_UPSERT]
         return self.operation is Operation.INSERT
 
+    @property
+    def keeps_repeats(self) -> bool:
+        """Whether a new file group takes all incoming rows of a key, not only the last one."""
+        is_combined = self.picks_newest or self.options[o.LAST_ROW_WINS]
+        return self.operation is Operation.UPSERT and not is_combined
+
 
 def resolve_settings(options: Options, config: TableConfig | None, columns: frozenset[str]) -> WriteSettings:
     """Return the settings of a write. Options of the call take precedence over the table's properties, and these over defaults.

@@ -60,6 +60,7 @@ def build_upsert_rules(write: WriteContext, change: Change, staging: Staging) ->
         logs=_log_settings(table, write.options, _ordering_in_logs(table, merging)),
         merging=merging,
         drops_unknown=settings.operation is Operation.DELETE,
+        keeps_repeats=settings.keeps_repeats,
         drops_known=settings.operation is Operation.INSERT and write.options[o.INSERT_DROP_DUPLICATES],
         adds=_keeps_stored_rows(write),
         logs_first=write.index.inserts_into_logs and settings.operation is not Operation.BULK_INSERT,

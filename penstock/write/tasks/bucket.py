@@ -41,7 +41,8 @@ def write_bucket(output: TaskOutput, task: BucketTask) -> list[WriteStat]:
         return _append(output, task, incoming, rows)
     if task.base_file is None:
         writer = RollingWriter(output, task.partition_path, task.file_id)
-        return insert_rows(writer, rules.merger, incoming, rows)
+        new_rows = np.arange(incoming.rows_held) if rules.keeps_repeats else rows
+        return insert_rows(writer, rules.merger, incoming, new_rows)
     return _merge(output, task, task.base_file, incoming, rows)
 
 

@@ -42,6 +42,8 @@ class UpsertRules:
     drops_unknown: bool = False
     #: Whether incoming rows whose keys are stored are dropped instead of merged (insert that drops duplicates).
     drops_known: bool = False
+    #: Whether the base file of a new file group takes all incoming rows of a key (upsert without combining), not only the last.
+    keeps_repeats: bool = False
     #: Whether rows are added without looking for their keys (insert into buckets).
     adds: bool = False
     #: Whether a new bucket of a merge-on-read table begins with a log file instead of a base file.

@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from penstock.errors import SchemaError
 from penstock.formats.parquet import ROW_GROUP_ROWS
-from penstock.merge.kernels.by_key import pick_newest
+from penstock.merge.kernels.by_key import find_positions, pick_newest
 from penstock.merge.kernels.gather import Positions, find_column, find_top_column, take_from_tables, take_rows, to_array
 from penstock.merge.kernels.ordering import check_ordering_values
 from penstock.storage.spill import spill_tables
 from penstock.write.rows.crossing_columns import KEY
+from penstock.write.rows.row_partitions import RowPartitions
 from penstock.write.rows.staging import ARRIVAL, Piece, Staging, read_pieces
 
 
@@ -101,6 +102,20 @@ def load_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], columns:
     rows = pick_newest(keys, ordering, settings.ordering or "", arrival)
     is_one_per_key = len(rows) == len(keys)
     return TaskRows(held, rows, keys if is_one_per_key else keys.take(pa.array(rows)))
+
+
+def find_repeats(staging: Staging, pieces: Sequence[Piece], partition_path: str, numbers: Positions) -> Positions:
+    """Return the numbers of all incoming rows of a partition that have the key of one of some rows, ascending.
+
+    Args:
+        pieces: where the incoming rows are. A piece is consecutive rows of a staged file.
+        numbers: the numbers of the rows whose keys are looked for.
+    """
+    keys = to_array(_concat_keys([table.select([KEY]) for table in read_pieces(staging, pieces)]))
+    is_wanted = find_positions(keys, keys.take(pa.array(numbers)).unique()) >= 0
+    partitions = RowPartitions(pieces)
+    is_here = partitions.path_numbers_of(np.arange(len(keys))) == partitions.path_number(partition_path)
+    return np.flatnonzero(is_wanted & is_here)
 
 
 def choose_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], numbers: Positions) -> TaskRows:
@@ -192,7 +207,7 @@ def missing_ordering(column: str, columns: Sequence[str]) -> str:
     return (
         f"{column}(Part -{column}) field not found in record. Acceptable fields were :[{names}]: it decides which of several "
         "rows of a key is newer. Set hoodie.datasource.write.precombine.field to a column of the rows, or "
-        "hoodie.combine.before.upsert=false to let the last one win"
+        "hoodie.combine.before.upsert=false to let the last one win, with penstock.upsert.last.row.wins=true also in new files"
     )
 
 

@@ -25,7 +25,7 @@ from penstock.write.tasks.bucket import write_bucket
 from penstock.write.tasks.insert import insert_into_new_groups
 from penstock.write.tasks.log_file import LogAppend, append_changes
 from penstock.write.tasks.task import BucketTask, GroupTask, PartitionTask, UpsertRules, UpsertTask, open_task_output
-from penstock.write.tasks.task_rows import TaskRows, choose_task_rows, load_task_rows
+from penstock.write.tasks.task_rows import TaskRows, choose_task_rows, find_repeats, load_task_rows
 
 
 def run_task(task: UpsertTask) -> list[WriteStat]:
@@ -53,6 +53,7 @@ def _write_partition(output: TaskOutput, task: PartitionTask) -> list[WriteStat]
     elif task.file_slice is not None and task.base_file is not None:
         stats, unwritten = _merge_into_slice(output, task.file_slice, task.base_file, rules, incoming)
     if len(unwritten) and not rules.drops_unknown:
+        unwritten = _with_repeats(task, unwritten)
         stats += _insert(output, task, incoming, unwritten)
     return stats
 
@@ -115,6 +116,8 @@ def _write_group(output: TaskOutput, task: GroupTask) -> list[WriteStat]:
     rules = task.rules
     storage = rules.loading.staging.storage
     new_rows = read_new_rows(storage, task.new_rows) if task.new_rows else NO_ROWS
+    if task.file_slice is None:
+        new_rows = _with_repeats(task, new_rows)
     hits = read_hits(storage, task.hits, task.elsewhere_file) if task.hits else NO_HITS
     # The pieces hold the rows of all groups that were located together: only this group's rows are copied.
     incoming = choose_task_rows(rules.loading, task.pieces, np.concatenate([hits.new, new_rows]))
@@ -147,6 +150,21 @@ def _append(
         return []
     append = LogAppend(file_slice, rules.logs, rules.merger, rules.ordering)
     return append_changes(output, append, incoming, hits, new_rows)
+
+
+def _with_repeats(task: UpsertTask, new_rows: Positions) -> Positions:
+    """Return the rows for new file groups of the task's partition: all rows of their keys if the write keeps them.
+
+    A log takes one row per key, because its readers return one.
+
+    Args:
+        new_rows: the numbers of the incoming rows to write, one per key.
+    """
+    rules = task.rules
+    is_for_logs = rules.logs is not None and rules.logs.insert_ratio is not None
+    if not rules.keeps_repeats or is_for_logs:
+        return new_rows
+    return find_repeats(rules.loading.staging, task.pieces, task.partition_path, new_rows)
 
 
 def _insert(output: TaskOutput, task: UpsertTask, incoming: TaskRows, new_rows: Positions) -> list[WriteStat]:
