@@ -6,11 +6,11 @@ of Kryo every job. `enable` unsets the first and refuses the second.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.errors import Unsupported
+from penstock.user_warning import warn_user
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,11 +30,10 @@ def settle_hudi_settings(spark: SparkSession) -> None:
     catalog = spark.conf.get(_CATALOG, None) or ""
     if catalog.startswith(_HUDI_CATALOG) and _fails(spark.catalog.currentDatabase, catalog):
         spark.conf.unset(_CATALOG)
-        warnings.warn(
+        warn_user(
             f"{_CATALOG}={catalog} names a class of Hudi's jar, which is not there. Penstock has unset it for this session: "
             "reads and writes need no catalog",
             UserWarning,
-            stacklevel=3,
         )
     registrator = spark.conf.get(_REGISTRATOR, None) or ""
     if _HUDI_REGISTRATOR in registrator and _fails(lambda: spark.range(1).collect(), "Kryo"):

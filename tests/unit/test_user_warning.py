@@ -6,10 +6,12 @@ import functools
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+import penstock
 from penstock.user_warning import warn_user
 
 
@@ -47,3 +49,10 @@ def test_the_callers_module_filters_the_warning() -> None:
         for _ in range(3):
             warn_user("careful, once")
     assert [str(warning.message) for warning in caught] == ["careful, once"]
+
+
+def test_every_warning_of_penstock_points_at_the_users_line() -> None:
+    """A fixed number of frames is wrong as soon as a caller changes."""
+    package = Path(penstock.__file__).parent
+    found = [str(file) for file in package.rglob("*.py") if "warnings.warn(" in file.read_text(encoding="utf-8")]
+    assert found == []
