@@ -16,6 +16,7 @@ from io import StringIO
 from typing import Any
 
 from penstock import clock
+from penstock.interrupt import check_interrupt
 
 _REFRESH_EVERY_S = 0.5
 
@@ -78,6 +79,7 @@ class Stages:
             doing: the activity that the user sees, such as "writing files".
             tasks: the tasks of the stage, to show how many have begun; None: no number is shown.
         """
+        check_interrupt()
         notes = StageNotes()
         started = clock.monotonic_s()
         if self._display:

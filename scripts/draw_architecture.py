@@ -52,6 +52,7 @@ PARTS = {
     "errors": "the typed errors",
     "clock": "time, ids",
     "process": "who is alive",
+    "interrupt": "Ctrl-C",
     "user_warning": "points at the caller",
 }
 COLOURS = ("#e3f8ff", "#d3f9d8", "#fff3bf", "#ffe8cc", "#f3f0ff", "#f1f3f5")

@@ -2,8 +2,8 @@
 
     requested → inflight → (data files, markers first) → completed
 
-`with begin(...)` creates the requested file. An error inside the block undoes everything. A crash (of this process, of the
-machine, Ctrl-C) leaves the instant pending, and the next write rolls it back. Only the completed file makes the new data files
+`with begin(...)` creates the requested file. An error inside the block, or Ctrl-C, undoes everything. A crash (of this process,
+of the machine) leaves the instant pending, and the next write rolls it back. Only the completed file makes the new data files
 visible to readers.
 
 Every write and every table service that publishes a commit goes through `Change.prepare` and `Change.publish`, and with them
@@ -28,6 +28,7 @@ from penstock.errors import AlreadyExists, CommitUnknown, StorageError, TableCha
 from penstock.filegroup.markers import MarkerStyle
 from penstock.filegroup.partitions import check_not_nested, withdraw_partition
 from penstock.hooks import HookContext, PendingCommit, PublishedCommit
+from penstock.interrupt import check_interrupt, is_interrupted
 from penstock.merge.kernels.event_time import EventTimeSpan
 from penstock.options.operation import Operation
 from penstock.storage import join
@@ -86,6 +87,9 @@ class Change:
         """Run the `with` block with a heartbeat and an open marker folder, so that tasks may create data files.
 
         If the block raises an error, the change is undone. If the process crashes, the next write or run rolls the change back.
+
+        Raises:
+            KeyboardInterrupt: the user pressed Ctrl-C. Its message says what became of the change.
         """
         storage = self.table.storage
         base_path = self.table.base_path
@@ -96,7 +100,11 @@ class Change:
             style = MarkerStyle(self.table.options[o.MARKERS_TYPE].upper())
             markers.open_write(storage, base_path, self.time, style)
             yield
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(self._abandon_interrupted()) from None
         except Exception as e:
+            if is_interrupted():  # the error of a Spark job that was cancelled
+                raise KeyboardInterrupt(self._abandon_interrupted()) from None
             conflict = self._find_rollback(e)
             with suppress(StorageError):  # what cannot be taken back now is rolled back by the next write or run
                 self.abandon()
@@ -105,6 +113,21 @@ class Change:
             raise
         finally:
             self._heartbeat.stop()
+
+    def _abandon_interrupted(self) -> str:
+        """Undo the change after Ctrl-C, unless it is published. Return a sentence on what became of it."""
+        what = "write" if self._run_file is None else f"run of {self.instant.action} plan"
+        name = f"{what} {self.time} of {self.table.base_path}"
+        try:
+            self.abandon()
+            if not self._is_publishing:
+                return f"{name} was interrupted and rolled back. The table is as it was before"
+            completed = instant_path(self.table.base_path, self.instant.in_state(State.COMPLETED))
+            if self.table.storage.stat(completed) is not None:
+                return f"{name} was interrupted after its commit. The commit stands"
+        except StorageError as e:
+            return f"{name} was interrupted. It is not committed, and the next write rolls it back ({e})"
+        return f"{name} was interrupted. It is not committed, and the next write rolls it back"
 
     def _find_rollback(self, error: Exception) -> WriteConflict | None:
         """Return the conflict to raise in place of an error, if another writer rolled this change back while it ran.
@@ -195,6 +218,7 @@ class Change:
         storage = self.table.storage
         base_path = self.table.base_path
         stats = commit.metadata.stats
+        check_interrupt()
         check_alive(self.table, self.time)
         self._check_partitions(stats)
         self._check_run()

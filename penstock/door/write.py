@@ -25,6 +25,7 @@ from penstock.door.follow_ups import follow_up
 from penstock.errors import AlreadyExists, CommitUnknown, OptionError, StorageError, TableChanged, TableExists, TableNotFound
 from penstock.hooks import HookContext, PublishedCommit
 from penstock.index import make_index
+from penstock.interrupt import catch_interrupts
 from penstock.options import Options, read_options
 from penstock.options.operation import Operation
 from penstock.progress import Stages, format_count
@@ -36,7 +37,7 @@ from penstock.table.config import TableConfig
 from penstock.table.foreign_files import find_foreign_files
 from penstock.table.state import TableState, open_table, read_table_schema, table_exists
 from penstock.timeline.store import FOLDER, load_timeline
-from penstock.workers.session_settings import name_jobs
+from penstock.workers.session_settings import cancel_jobs, name_jobs
 from penstock.write.context import WriteContext
 from penstock.write.create_table import create_table
 from penstock.write.operations import OPERATIONS
@@ -113,22 +114,46 @@ def write(
         TableExists: the mode is `error` and the table exists.
         TableNotFound: the operation is a delete and the table does not exist.
         OptionError: an option or the mode is invalid, or contradicts the table.
+        KeyboardInterrupt: the user pressed Ctrl-C. Its message says what became of the write.
     """
     storage, base_path = open_storage(path)
     request = _Request(spark, incoming, storage, base_path, read_options(raw_options))
     save_mode = _parse_mode(mode)
+    done: PublishedCommit | None = None
+    try:
+        with catch_interrupts(partial(cancel_jobs, spark)):
+            written = _write_repeatedly(request, path, save_mode)
+            if written is None:
+                return None
+            done, table = written
+            return replace(done, failed_services=follow_up(spark, table))
+    except KeyboardInterrupt as e:
+        outcome = _describe_interrupt(base_path, done, str(e))
+    raise KeyboardInterrupt(outcome)  # here: the traceback is short
+
+
+def _describe_interrupt(base_path: str, done: PublishedCommit | None, details: str) -> str:
+    """Return a line on what became of a write at Ctrl-C.
+
+    Args:
+        done: the commit, if it is published; then what follows a write was interrupted.
+        details: what became of the write or the table service that was under way; empty if none was.
+    """
+    if done is not None:
+        return f"write {done.instant} of {base_path} is committed. {details or 'What follows a write was interrupted'}"
+    return details or f"write of {base_path} was interrupted outside its commit. Table.history() shows whether it is committed"
+
+
+def _write_repeatedly(request: _Request, path: str, mode: SaveMode) -> tuple[PublishedCommit, TableState] | None:
+    """Write to the table, and begin again if another write comes between. The result is that of `_write_once`."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            written = _write_once(request, path, save_mode)
-            break
+            return _write_once(request, path, mode)
         except TableChanged:
             # Another write came between before anything was written. What the table looks like now decides what to do.
             if attempt == _ATTEMPTS:
                 raise
-    if written is None:
-        return None
-    commit, table = written
-    return replace(commit, failed_services=follow_up(spark, table))
+    raise AssertionError
 
 
 def _write_once(request: _Request, path: str, mode: SaveMode) -> tuple[PublishedCommit, TableState] | None:
@@ -187,7 +212,7 @@ def _create(request: _Request) -> tuple[PublishedCommit, TableState]:
         return _run_operation(request.spark, table, settings, prepared)
     except (CommitUnknown, TableChanged):
         raise  # the commit may be published, or another process writes to the new table: its files are needed
-    except Exception:
+    except (Exception, KeyboardInterrupt):
         with suppress(StorageError):
             # Another process may have begun to write to the new table. Then the table stays.
             if not load_timeline(storage, base_path).instants:
@@ -212,6 +237,10 @@ def _overwrite(request: _Request) -> tuple[PublishedCommit, TableState]:
         # The heartbeat tells other processes that the new table is not a leftover.
         with keep_heartbeat(TableState(storage, new_path, TableConfig({}), request.options), OVERWRITE):
             commit, table = _create(replace(request, base_path=new_path))
+    except KeyboardInterrupt:
+        with suppress(StorageError):
+            storage.delete_tree(new_path)
+        raise KeyboardInterrupt(f"overwriting {request.base_path} was interrupted. The old table is as it was before") from None
     except Exception as e:
         with suppress(StorageError):
             storage.delete_tree(new_path)

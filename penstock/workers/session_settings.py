@@ -44,6 +44,18 @@ def is_connect(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
+def cancel_jobs(spark: SparkSession) -> None:
+    """Cancel all jobs of a session, as PySpark does at Ctrl-C. On a classic session: of its SparkContext."""
+    if is_connect(spark):
+        spark.interruptAll()
+        return
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    if context is not None:
+        context.cancelAllJobs()
+
+
 @contextmanager
 def name_jobs(spark: SparkSession, name: str) -> Iterator[None]:
     """Tag the Spark jobs that the `with` block starts with `name`. Spark's REST interface shows the tag.

@@ -24,7 +24,7 @@ LAYERS = [
     {"columns", "keys", "merge", "formats"},
     {"options", "schema", "progress"},
     {"registry", "error_text", "package_zip"},
-    {"errors", "clock", "process", "user_warning"},
+    {"errors", "clock", "process", "interrupt", "user_warning"},
 ]
 WITHOUT_SPARK = {"merge", "formats", "timeline", "filegroup", "storage", "options", "schema", "table"}
 #: Modules that look at the machine, not at a table: Java's place is found before there is a session; processes are in /proc.
