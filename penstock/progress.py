@@ -147,7 +147,14 @@ class _Display:
 
 def _is_interactive() -> bool:
     """Whether the program runs in a terminal or a notebook."""
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    return sys.stderr.isatty() or _has_kernel()
+
+
+def _has_kernel() -> bool:
+    """Whether this process is the kernel of a notebook. That ipykernel is imported is no sign: PySpark 4 imports it by itself."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
 
 
 def format_count(count: int, noun: str) -> str:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -111,3 +115,16 @@ def test_a_count_has_its_noun_in_the_right_number() -> None:
         "2 file groups",
         "1,200 file groups",
     ]
+
+
+def test_a_batch_program_that_imports_ipykernel_shows_nothing(tmp_path: Path) -> None:
+    """PySpark 4 imports ipykernel if it is installed. Its presence is no sign of a notebook."""
+    (tmp_path / "ipykernel.py").write_text("")
+    program = (
+        "import ipykernel\nfrom penstock.progress import Stages\nwith Stages('upsert trips').run('stage', 'reading'):\n    pass\n"
+    )
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
