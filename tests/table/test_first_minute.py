@@ -69,7 +69,7 @@ def test_a_registrator_of_hudis_jar_is_refused_with_the_way_out(tmp_path: Path) 
         "builder.config('spark.serializer', 'org.apache.spark.serializer.KryoSerializer')\n"
         "builder.config('spark.kryo.registrator', 'org.apache.spark.HoodieSparkKryoRegistrar')\n"
         "try:\n    penstock.enable(builder.getOrCreate())\n"
-        "except penstock.Unsupported as e:\n    print('refused:', e)\n",
+        "except penstock.errors.Unsupported as e:\n    print('refused:', e)\n",
         PYSPARK_PYTHON=sys.executable,
     )
     assert "refused: spark.kryo.registrator=org.apache.spark.HoodieSparkKryoRegistrar" in done.stdout, done.stderr
