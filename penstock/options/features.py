@@ -1,4 +1,4 @@
-"""Features of Hudi that Penstock lacks, as options name them in `lacks` and `waits_for`. The README lists them."""
+"""Names of the features of Hudi that Penstock lacks. An `Option` refers to them by these names, and the README lists them."""
 
 from __future__ import annotations
 

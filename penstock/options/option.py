@@ -380,5 +380,5 @@ FORMS: Final[Mapping[Callable[[str], Any], str]] = {
 
 
 def describe_form(parse: Callable[[str], Any]) -> str:
-    """Return what a parser expects, such as "a whole number", for error messages. An unknown parser expects a class name."""
+    """Return what a parser expects, such as "a whole number", for error messages; "a class name" if it is not in `FORMS`."""
     return FORMS.get(parse, "a class name")

@@ -34,7 +34,7 @@ def describe_loss(blocks: Collection[DamagedBlock]) -> str:
 
 
 def count_lost_records(blocks: Collection[DamagedBlock]) -> int | None:
-    """Return the most rows and deletes that are lost with damaged blocks; None if it is not known.
+    """Return an upper bound for the number of rows and deletes in damaged blocks; None if a block's number is not known.
 
     Several damaged blocks of one write in one log file are counted once: the write recorded the rows of all of them together.
     """

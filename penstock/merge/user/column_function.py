@@ -39,7 +39,7 @@ class ColumnFunction:
         return check_rows(self.guard, returned, old, new)
 
     def begin(self, new: pa.Table) -> JoinedRows:
-        """Return `new`, rows whose keys have no old row, unchanged: the user's function is only called with old and new rows."""
+        """Return the rows of new keys unchanged. The user's function is not called: it needs an old row for each new one."""
         return JoinedRows(new, np.zeros(new.num_rows, np.bool_))
 
     def _check_table(self, returned: Any, new: pa.Table) -> None:

@@ -138,7 +138,9 @@ def tag_slices(task: TagTask) -> TagResult:
 
 
 def _find_hits(task: TagTask, file_slice: FileSlice, incoming: TaskRows, found: KeyMatches, partitions: RowPartitions) -> Hits:
-    """Return the hits of one file slice: pairs of a stored and an incoming row with the same key, each with a fate.
+    """Return the hits of one file slice: pairs of a stored and an incoming row with the same key.
+
+    Each pair has a `Fate`, which says what to do with it: merge the rows, move the incoming row, or drop it.
 
     Args:
         found: the incoming keys that are in the slice's base file.
