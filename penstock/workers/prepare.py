@@ -83,7 +83,7 @@ class _Answer:
 
 
 def _use_same_python(spark: SparkSession) -> bool:
-    """Let the workers run the driver's Python where `use_driver_python` may; return whether they do, on this machine."""
+    """Call `use_driver_python`; return whether all workers run on this machine with the driver's Python, and so with Penstock."""
     use_driver_python(spark)
     context = _find_context(spark)
     if context is None:

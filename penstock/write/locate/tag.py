@@ -140,7 +140,7 @@ def tag_slices(task: TagTask) -> TagResult:
 def _find_hits(task: TagTask, file_slice: FileSlice, incoming: TaskRows, found: KeyMatches, partitions: RowPartitions) -> Hits:
     """Return the hits of one file slice: pairs of a stored and an incoming row with the same key.
 
-    Each pair has a `Fate`, which says what to do with it: merge the rows, move the incoming row, or drop it.
+    Each pair has a `Fate`: what the write decides about the stored row.
 
     Args:
         found: the incoming keys that are in the slice's base file.
