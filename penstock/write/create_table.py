@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock import options as o
-from penstock.errors import OptionError
+from penstock.errors import AlreadyExists, OptionError
 from penstock.index import make_index
 from penstock.keys import infer_generator_class
 from penstock.keys.partition_fields import partition_columns
@@ -11,7 +11,7 @@ from penstock.merge.payloads import PAYLOAD_OPTION_PREFIX
 from penstock.storage import Storage, is_file, join
 from penstock.table.config import LAYOUT_VERSION, MERGE_ON_READ, TABLE_VERSION, TableConfig, write_config
 from penstock.table.foreign_files import find_parquet_file
-from penstock.table.state import TableState
+from penstock.table.state import TableState, table_exists
 from penstock.timeline.store import FOLDER
 from penstock.write.settings import WriteSettings
 
@@ -57,6 +57,8 @@ def _refuse_file(storage: Storage, base_path: str) -> None:
 def _refuse_parquet(storage: Storage, base_path: str) -> None:
     """Raise OptionError if the folder of a new table has Parquet files: the table would not have their rows."""
     file = find_parquet_file(storage, base_path)
+    if file is not None and table_exists(storage, base_path):
+        raise AlreadyExists(f"another process has just created {base_path}")
     if file is not None:
         raise OptionError(
             f"{base_path} is not a Hudi table and has Parquet files, such as {file}, whose rows a new table would not have; "
