@@ -270,4 +270,4 @@ def test_a_new_table_has_the_same_properties(us: Penstock, hudi015: Oracle, tmp_
     assert ours == {**theirs, **kept}
     assert hudi015.table_config(tmp_path / "us") == {**hudi015.table_config(tmp_path / "hudi"), **kept}
     folders = [{p.name for p in (tmp_path / who / ".hoodie").iterdir() if p.is_dir()} for who in ("us", "hudi")]
-    assert folders[0] == folders[1]
+    assert folders[0] == folders[1] | {".heartbeat"}  # Hudi creates it under the lazy policy for failed writes

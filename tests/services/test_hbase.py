@@ -452,7 +452,7 @@ def test_a_problem_of_hbase_is_an_error_and_nothing_is_written(spark: Any, hbase
             "(?s)first host of hoodie.index.hbase.zkquorum",
             {"penstock.hbase.thrift.host": "", "hoodie.index.hbase.zkquorum": "nobody.invalid:2181,127.0.0.1"},
         ),
-        (Unsupported, "let the Thrift gateway log in", {"hoodie.index.hbase.security.authentication": "kerberos"}),
+        (Unsupported, "let HBase.s Thrift gateway log in", {"hoodie.index.hbase.security.authentication": "kerberos"}),
     ]
     for kind, text, options in wrong:
         with pytest.raises(kind, match=f"(?i){text}"):

@@ -237,7 +237,7 @@ def test_a_table_with_an_unregistered_payload_is_read_where_nothing_is_merged(
     assert state_of(table_path) == before
     with pytest.raises(OptionError, match=unknown):
         penstock.Table.open(table_path, spark).compact()
-    with pytest.raises(Unsupported, match="register one of your own"):
+    with pytest.raises(Unsupported, match="register your own"):
         write(rows(spark, ("a", "x", 3, 5.0, False)), table_path, {**UPSERT, PAYLOAD: "add_row"})
 
 
