@@ -51,5 +51,3 @@ def test_an_index_ignores_the_options_of_other_indexes() -> None:
 def test_the_record_index_is_refused_with_what_to_use_instead() -> None:
     with pytest.raises(Unsupported, match="RECORD_INDEX.*use GLOBAL_SIMPLE or GLOBAL_BLOOM, or BUCKET where a key stays"):
         read_options({o.INDEX_TYPE.key: "RECORD_INDEX"})
-    with pytest.raises(Unsupported, match=r"hoodie\.metadata\.record\.index\.enable.*GLOBAL_BLOOM"):
-        read_options({"hoodie.metadata.record.index.enable": "true"})
