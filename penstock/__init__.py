@@ -61,7 +61,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on first use."""
+    """Import a public name of the package on first use, because Spark workers import `penstock` but need only its kernels."""
     if name == "__version__":
         from penstock.package_zip import package_version
 

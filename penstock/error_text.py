@@ -1,8 +1,9 @@
 """Turns typed errors into text and back, so that an error raised inside a Spark job reaches the driver with its type.
 
-A Spark expression can only raise text. `marked_ends` encloses the message in markers, so that `typed_error` finds it in whatever
-Spark makes of it: a stack trace, an error class, a Connect status. An error that a worker raises while a query reads
-(`read_error`) comes out of Spark as a traceback inside another error; its last line says what went wrong.
+A Spark expression can only raise text. `marked_ends` encloses the message in markers, so that `typed_error` finds it in Spark's
+exception, whatever the form: a stack trace, an error class, a Connect status. An error that a worker raises while a query reads
+arrives as a traceback inside Spark's exception. `read_error` puts the message into the last line of that traceback, where
+`typed_error` finds it.
 """
 
 from __future__ import annotations

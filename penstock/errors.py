@@ -1,6 +1,6 @@
 """Every error that Penstock raises.
 
-There is a class for each way in which a caller can react::
+There is a class for each way in which a caller can react. Each line shows the class, what to do, and when the error is raised::
 
     PenstockError
     ├── OptionError          fix the call: an option has a wrong, missing or conflicting value

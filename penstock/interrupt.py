@@ -2,7 +2,8 @@
 
 PySpark's own handler of SIGINT calls the JVM from inside a call of the JVM. The inner call fails, so that the jobs go on, and the
 user sees errors of py4j. The handler of `catch_interrupts` raises nothing inside a call of the JVM: a thread cancels the jobs,
-and the call that waits for them fails by itself. `check_interrupt` raises the KeyboardInterrupt that is due.
+and the call that waits for them fails by itself. From Ctrl-C until the end of the operation a KeyboardInterrupt is called due;
+`check_interrupt` raises it.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ _due = threading.Event()
 
 
 def is_interrupted() -> bool:
-    """Whether the user pressed Ctrl-C during the running operation, and the KeyboardInterrupt is still due."""
+    """Whether the user has pressed Ctrl-C during the running operation."""
     return _due.is_set()
 
 
 def check_interrupt() -> None:
-    """Raise KeyboardInterrupt if one is due."""
+    """Raise KeyboardInterrupt if the user has pressed Ctrl-C during the running operation."""
     if _due.is_set():
         raise KeyboardInterrupt
 
@@ -36,8 +37,8 @@ def check_interrupt() -> None:
 def catch_interrupts(cancel_jobs: Callable[[], object]) -> Iterator[None]:
     """Run the `with` block so that Ctrl-C cancels Spark's jobs and ends the block in a KeyboardInterrupt.
 
-    Does nothing in a thread other than the main thread, inside another such block, and if the program has its own handler of
-    SIGINT.
+    Changes nothing in a thread other than the main thread, inside another `catch_interrupts` block, and if the program has its
+    own handler of SIGINT.
 
     Args:
         cancel_jobs: cancels the jobs of the session. Called in a thread, again and again until the block ends: a job may begin
@@ -57,7 +58,10 @@ def catch_interrupts(cancel_jobs: Callable[[], object]) -> Iterator[None]:
             over.wait(_CANCEL_EVERY_S)
 
     def handle(number: int, frame: FrameType | None) -> None:
-        """Note the interrupt and cancel the jobs. Raise KeyboardInterrupt, but not the first time inside a call of the JVM."""
+        """Note the interrupt, cancel the jobs and raise KeyboardInterrupt.
+
+        At the first Ctrl-C inside a call of the JVM raise nothing: the call fails when its jobs are cancelled.
+        """
         is_first = not _due.is_set()
         _due.set()
         if is_first:

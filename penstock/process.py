@@ -1,7 +1,7 @@
-"""Which process this is, and whether another process of the same machine has ended.
+"""Identifies this process, and finds out whether another process of the same machine has ended.
 
-A process is identified by machine, number (pid) and start, because numbers are used again. Two containers of one machine have
-process numbers of their own; so the machine's identity includes the namespace of process numbers.
+Heartbeats use this to recognize a dead writer. A process is identified by machine, pid and start time, because the system uses
+pids again. Each container of a machine counts pids on its own, so the machine's identity includes the pid namespace.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Process:
-    """A process: the machine it runs on, its number and when it started."""
+    """A process, identified by the machine it runs on, its pid and its start time."""
 
     #: The host name, for messages.
     host: str
@@ -34,7 +34,10 @@ def this_process() -> Process:
 
 
 def has_ended(process: Process) -> bool:
-    """Whether the process is known to have ended. False if it runs on another machine or in another container."""
+    """Whether the process is known to have ended. False if it ran on another machine or in another container.
+
+    The processes there cannot be seen from here.
+    """
     here = this_process()
     if process.machine != here.machine:
         return False
@@ -48,7 +51,7 @@ def has_ended(process: Process) -> bool:
 
 
 def _start_of(pid: str) -> str:
-    """Return the start of a process in clock ticks; empty where the system has no `/proc`."""
+    """Return the start time of a process, in clock ticks since the machine's boot; empty where the system has no `/proc`."""
     # The second field is the program's name in brackets and may hold spaces, so fields are counted from its end.
     fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return fields[19] if len(fields) > 19 else ""

@@ -1,4 +1,4 @@
-"""The registry of users' merge functions, by name. It is below all other layers, because options and mergers look names up in it.
+"""The registry of users' merge functions, by name. Options and mergers look names up in it, so its layer is below theirs.
 
 A function is registered in code, by `@penstock.payload` and `@penstock.merger`, or by an installed package, as an entry point of
 the groups `penstock.payloads` and `penstock.mergers`. Any other name is unknown: no module is imported because an option or a
@@ -229,9 +229,10 @@ def _cloudpickle() -> Any:
 
 
 def _find_package(function: Callable[..., Any]) -> Any:
-    """Return the top-level package of a function, which has to be pickled by value; None if that is not necessary.
+    """Return the top-level package of a function, if it has to be registered with cloudpickle for pickling by value; or None.
 
-    It is not necessary for `__main__`, Penstock and the standard library.
+    It is None for `__main__`, which cloudpickle pickles by value anyway, and for Penstock and the standard library, which workers
+    have.
     """
     module = getattr(function, "__module__", None) or type(function).__module__
     top = module.partition(".")[0]

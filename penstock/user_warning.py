@@ -11,9 +11,10 @@ _SKIPPED = frozenset({"penstock", "pyspark", "py4j"}) | sys.stdlib_module_names
 
 
 def warn_user(text: str, category: type[Warning] = RuntimeWarning) -> None:
-    """Issue a warning that points at the innermost line of the call stack that is the user's own.
+    """Issue a warning that points at the line of the user's program that called Penstock.
 
-    If no line is the user's own, as in a thread of Penstock, the warning points at the caller of this function.
+    This is the innermost line of the call stack outside of Penstock, PySpark, py4j and the standard library. If there is none, as
+    in a thread of Penstock, the warning points at the caller of this function.
     """
     caller = sys._getframe(1)
     frame = _find_user_frame(caller) or caller
@@ -30,5 +31,5 @@ def _find_user_frame(frame: FrameType | None) -> FrameType | None:
 
 
 def _package_of(frame: FrameType) -> str:
-    """Return the name of the top-level package of a frame's module. A main module is the user's, whatever its file is."""
+    """Return the name of the top-level package of a frame's module; `__main__` for the user's main program."""
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]

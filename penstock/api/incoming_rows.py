@@ -1,8 +1,8 @@
 """What the methods of `Table` accept as rows, and how each form becomes a DataFrame.
 
 A Spark DataFrame is used unchanged, and a path is read with `spark.read.parquet`. Rows in the memory of this process (pandas,
-Arrow, polars, a list of dicts) become an Arrow table, then a DataFrame. The table's types decide where the form leaves a choice:
-an integer of pandas or Python is stored as the integer type of the table's column if it fits.
+Arrow, polars, a list of dicts) become an Arrow table, then a DataFrame. Pandas and Python hold most
+integers in 64 bits, whatever the column of the table is, so an integer takes the type of the table's column if it fits.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def as_frame(rows: Rows, spark: SparkSession, columns: StructType) -> DataFrame:
     Args:
         rows: the rows, in one of the forms of `Rows`.
         spark: the session for rows that are not a Spark DataFrame.
-        columns: the table's columns. They decide the types of pandas columns and Python values where these leave a choice.
+        columns: the table's columns. Integers of pandas and values of dicts take the types of these columns if they fit.
 
     Raises:
         OptionError: the rows have another form, or the path cannot be read as Parquet.
@@ -96,9 +96,10 @@ def is_spark_frame(rows: object) -> TypeGuard[DataFrame]:
 
 
 def _kind_of(rows: object) -> str:
-    """Return the library and class name of rows, such as `pandas.DataFrame`, without importing the library.
+    """Return the library and class name of rows, such as `pandas.DataFrame`, without importing the library; "" if not known.
 
-    A subclass has the name of its base class in the library. Spark Connect and PySpark 4 have several classes of DataFrame.
+    For a subclass, and for a class in a submodule such as Spark Connect's DataFrame, the name is that of the public class, for
+    example `pyspark.sql.DataFrame`.
     """
     for kind in type(rows).__mro__:
         if kind.__name__ in ("DataFrame", "LazyFrame", "Column"):
@@ -165,9 +166,9 @@ def _from_dicts(rows: Sequence[Any], columns: StructType) -> pa.Table:
 
 
 def _narrow(rows: pa.Table, columns: StructType) -> pa.Table:
-    """Return rows of pandas with numbers in the types of the table's columns, where every value fits.
+    """Return rows of pandas with numbers cast to the integer types of the table's columns, where every value fits.
 
-    Pandas makes 64-bit integers of all integers, and floats of integers with missing values.
+    This is needed because pandas stores integers as 64-bit integers, and as floats if values are missing.
     """
     known = spark_to_arrow(columns.jsonValue())
     for number, field in enumerate(rows.schema):
@@ -185,8 +186,8 @@ def _narrow(rows: pa.Table, columns: StructType) -> pa.Table:
 def _send(spark: SparkSession, rows: pa.Table, columns: StructType) -> DataFrame:
     """Return an Arrow table as a DataFrame. The table's columns come first, in the table's order.
 
-    A time without a zone is a `timestamp_ntz`; if the table's column is a `timestamp`, it is a time in the session's time zone. A
-    column of nulls has the type of the table's column.
+    A time without a zone becomes a `timestamp_ntz`. But if the table's column is a `timestamp`, the time is taken as one in the
+    session's time zone. A column that is all null takes the type of the table's column.
     """
     known = spark_to_arrow(columns.jsonValue())
     if len(set(rows.column_names)) == rows.num_columns:
@@ -224,7 +225,7 @@ def _read_parquet(spark: SparkSession, path: str) -> DataFrame:
 
 
 def _is_table(path: str) -> bool:
-    """Whether there is a Hudi table at a path. False for a path that only Spark can open."""
+    """Whether there is a Hudi table at a path. False if Penstock cannot open the path, because only Spark knows its storage."""
     try:
         return table_exists(*open_storage(path))
     except PenstockError:
@@ -232,5 +233,5 @@ def _is_table(path: str) -> bool:
 
 
 def _first_line(error: Exception) -> str:
-    """Return the first line of Spark's message."""
+    """Return the first line of Spark's error message, to quote it in an error of Penstock."""
     return str(error).strip().split("\n", 1)[0]

@@ -302,10 +302,13 @@ class WriteMethods(TableHandle):
         return as_frame(rows, self._reader(), table_columns(self._state()))
 
     def _rows_where(self, condition: str | SparkColumn) -> RowsOfTable:
-        """Return a function that reads the rows of the table for which a condition is true."""
+        """Return a function that reads the rows of the table for which a condition is true.
+
+        The write calls it after it has opened the table, so that the rows are those of the table that the write changes.
+        """
 
         def read_rows(table: TableState) -> DataFrame:
-            """Return the rows of the table as the write found it."""
+            """Return the rows of the table, as it was when the write opened it, for which the condition is true."""
             query = parse_query([self.path], read_options({}))
             frame = open_query(self._reader(), query, replace(table, options=query.options))
             return rows_where(frame, condition)
@@ -313,9 +316,10 @@ class WriteMethods(TableHandle):
         return read_rows
 
     def _unordered(self, options: Mapping[str, object] | None) -> dict[str, object]:
-        """Return options with which the last row of a key wins in a batch; an empty dict if there is an ordering column.
+        """Return further options for an upsert without an ordering column: of several rows of a key, the last one wins.
 
-        An ordering column is set by the table or by the options.
+        Return an empty dict if the table or the options name an ordering column, or if the options say whether rows of a key are
+        combined (`hoodie.combine.before.upsert`).
 
         Args:
             options: the options that the caller passed; None: no options.

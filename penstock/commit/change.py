@@ -115,7 +115,7 @@ class Change:
             self._heartbeat.stop()
 
     def _abandon_interrupted(self) -> str:
-        """Undo the change after Ctrl-C, unless it is published. Return a sentence on what became of it."""
+        """Undo the change after Ctrl-C, unless it is published. Return a sentence for the user on what became of it."""
         what = "write" if self._run_file is None else f"run of {self.instant.action} plan"
         name = f"{what} {self.time} of {self.table.base_path}"
         try:
@@ -130,9 +130,9 @@ class Change:
         return f"{name} was interrupted. It is not committed, and the next write rolls it back"
 
     def _find_rollback(self, error: Exception) -> WriteConflict | None:
-        """Return the conflict to raise in place of an error, if another writer rolled this change back while it ran.
+        """Return a WriteConflict to raise in place of `error`, if another writer rolled this change back while it ran.
 
-        Then tasks fail because their files are gone, and their errors do not say why.
+        Otherwise return None. After a rollback, tasks fail because their files are gone, and their errors do not say why.
         """
         if isinstance(error, WriteConflict | CommitUnknown) or self._is_publishing:
             return None
@@ -202,8 +202,8 @@ class Change:
     ) -> PublishedCommit:
         """Publish a prepared commit and return it with the outcomes of the after-commit hooks.
 
-        The steps: seal the markers, check for conflicts, delete the data files of lost task attempts, create the completed file,
-        delete the markers, run the after-commit hooks.
+        The steps: seal the write (from then on its tasks may create no data files), check for conflicts, delete the data files of
+        lost task attempts, create the completed file, delete the markers, run the after-commit hooks.
 
         Args:
             commit: the result of `prepare`.
@@ -248,7 +248,8 @@ class Change:
     def _check_partitions(self, stats: Sequence[WriteStat]) -> None:
         """Raise RecordKeyError if a partition with new file groups lies inside another partition, or another partition inside it.
 
-        Tables with URL-encoded partition values are not checked: an encoded value has no slash.
+        An example is `2026` and `2026/01`. Tables with URL-encoded partition values are not checked: an encoded value has no
+        slash.
         """
         config = self.table.config
         if config.partition_fields and not config.url_encode:
@@ -258,7 +259,10 @@ class Change:
 
     @property
     def _owns_run(self) -> bool:
-        """Whether the run file still exists: no other process has rolled back this run of a plan. Always true for a write."""
+        """Whether this run of a plan was not rolled back by another process, which would have deleted the run file.
+
+        Always true for a write, which has no run file.
+        """
         return self._run_file is None or self.table.storage.stat(self._run_file) is not None
 
     def _check_run(self) -> None:
@@ -342,7 +346,7 @@ def begin(table: TableState, action: Action, content: bytes = b"") -> Iterator[C
     If the block raises an error, the change is undone.
 
     Two writers that begin at the same moment cannot both go on. The timeline is listed again after the requested file was
-    created, and the writer with the later instant always finds the file of the earlier one.
+    created. The writer with the later instant always finds the file of the earlier one, and raises TableChanged.
 
     Args:
         table: the table with the timeline that the write is based on.
@@ -405,6 +409,7 @@ def _check_unchanged(table: TableState, instant: Instant, timeline: Timeline) ->
 
 
 def _check_not_restoring(table: TableState, timeline: Timeline) -> None:
+    """Raise WriteConflict if a restore is pending on `timeline`."""
     restore = timeline.pending_restore
     if restore is not None:
         raise WriteConflict(

@@ -1,7 +1,8 @@
-"""Conflicts of a change with concurrent writes and table services that replaced its file groups or unscheduled a compaction.
+"""Checks that no concurrent process has replaced the file groups of a change, or unscheduled a compaction that it relies on.
 
-`Change.publish` calls `check_conflicts` after the change was sealed and before its completed file is created. The check loads the
-timeline again, but only if the change writes to, or replaces, a file group that existed before.
+`Change.publish` calls `check_conflicts` after the change was sealed (its tasks may create no more data files) and before its
+completed file is created. The check loads the timeline again, but only if the change writes to, or replaces, a file group that
+existed before.
 """
 
 from __future__ import annotations
@@ -88,9 +89,12 @@ def _check_compactions_are_planned(table: TableState, timeline: Timeline, base_i
 def _check_not_replaced(table: TableState, time: str, timeline: Timeline, groups: Set[GroupId]) -> None:
     """Raise WriteConflict if a replace commit has replaced one of the file groups since the change began, or is about to.
 
+    Under the lazy policy for failed writes, a pending replace commit of a dead writer is no conflict. It is sealed instead, so
+    that it can no longer be published.
+
     The service that deletes expired partitions names their file groups in its inflight file and then reads the timeline for
-    concurrent writes. A write reads the timeline for inflight replace commits before it publishes. So at least the service finds
-    the write, or the write finds the service.
+    concurrent writes. A write reads the timeline for inflight replace commits before it publishes. So at least one of the two
+    finds the other.
 
     Args:
         table: the table with the timeline as it was when the change began.

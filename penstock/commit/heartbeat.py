@@ -131,8 +131,10 @@ class Heartbeat:
 def keep_heartbeat(table: TableState, name: str) -> Iterator[None]:
     """Keep a heartbeat while the `with` block runs. Afterwards the heartbeat file stays and expires.
 
+    Save mode `overwrite` uses it while the new table is written, so that no other process deletes the new table as a leftover.
+
     Args:
-        name: the name of the heartbeat file.
+        name: the name of the heartbeat file, in place of an instant time.
     """
     heartbeat = Heartbeat(table)
     try:
@@ -181,7 +183,7 @@ def _read_owner(storage: Storage, path: str) -> Owner | None:
 def is_recent(table: TableState, file: FileInfo) -> bool:
     """Whether a file was modified so recently that its writer counts as alive.
 
-    The limit is the heartbeat interval times the number of beats that may be missed, both from the options.
+    The limit is `hoodie.client.heartbeat.interval_in_ms` times `hoodie.client.heartbeat.tolerable.misses`.
     """
     allowed_ms = table.options[o.HEARTBEAT_INTERVAL_MS] * table.options[o.HEARTBEAT_TOLERABLE_MISSES]
     return clock.now_ms() - file.modified_ms <= allowed_ms

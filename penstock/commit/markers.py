@@ -1,9 +1,9 @@
 """The driver's side of markers: opens and seals a write, reads its markers and deletes files of lost attempts.
 
-Tasks announce their data files by markers (`filegroup/markers.py`), and may create data files only while the file `open` exists.
-Before the commit the driver deletes `open`, which *seals* the write. Then the driver deletes the data files that have a marker
-but no write stat: files of tasks that were retried or ran twice. An attempt of a task that runs later, however late, finds the
-write sealed, because a write is never opened again.
+Tasks announce their data files by markers (`filegroup/markers.py`), and may create data files only while the file `open` exists
+in the work folder of the write. Before the commit the driver deletes `open`, which *seals* the write. Then the driver deletes the
+data files that have a marker but no write stat: files of tasks that were retried or ran twice. An attempt of a task that runs
+later, however late, finds the write sealed, because a write is never opened again.
 """
 
 from __future__ import annotations
@@ -73,6 +73,6 @@ def reconcile(storage: Storage, base_path: str, instant: str, written: Iterable[
 
 
 def delete_markers(storage: Storage, base_path: str, instant: str) -> None:
-    """Delete the markers of a write that is over, and its work folder with staged rows and key changes."""
+    """Delete the markers of a write that is over, and its work folder with staged rows and lists of changed keys."""
     storage.delete_tree(markers_folder(base_path, instant))
     storage.delete_tree(work_folder(base_path, instant))

@@ -29,7 +29,9 @@ def begin_replace(table: TableState) -> AbstractContextManager[Change]:
 
 
 def list_replaced_groups(table: TableState, partitions: Sequence[str] | None) -> ReplacedGroups:
-    """Return the file ids of these partitions that a snapshot query reads now, by partition path.
+    """Return the file groups that a write of these partitions replaces: file ids by partition path.
+
+    These are all file groups that a snapshot query reads now.
 
     Args:
         partitions: paths of partitions; None for all. A named partition without file groups is in the result too, with no file

@@ -1,7 +1,7 @@
 """Runs the hooks of `HOOKS` before and after a commit.
 
-`Change` in `commit/change.py` calls both functions. Only for the new table of save mode `overwrite`, `door/write.py` runs the
-after-commit hooks, when the new table is in place.
+`Change` in `commit/change.py` calls both functions. There is one exception: after the commit of a new table of save mode
+`overwrite`, `door/write.py` runs the after-commit hooks, because the new table must be in place first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The registry of all table services, in the order in which they run.
 
-The registry serves every caller: a write that has just committed (`follow_ups.py`), `Table.run_due`, `penstock services run` and
-the verbs of `Table`. A new table service is one module with a `TableService`, and one line here.
+Its users are a write that has just committed (`follow_ups.py`), `Table.run_due` and the command `penstock services run`. A new
+table service is one module with a `TableService`, and one line here.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ def needs_spark(table: TableState) -> bool:
 
 def make_stages(title: str, table: TableState, spark: SparkSession | None) -> Stages:
     """Return the object that reports the progress of a table service. Its lines, and the Spark jobs, are named after the service.
+
+    Use it in a `with` statement around the run of the service.
 
     Args:
         title: the first words of these names, for example `clean`. The name of the table follows.

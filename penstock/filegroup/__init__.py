@@ -1,1 +1,1 @@
-"""File groups: names of their files, slices, what a query sees of them, and how base files and logs are read and written."""
+"""File groups: the names of their files, their file slices, markers, and how base files and log files are read and written."""

@@ -59,7 +59,7 @@ def read_row_groups(
 
 
 def read_ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the given tables. A thread reads the next table while the caller works on the current table."""
+    """Yield the given tables. A thread reads the next table ahead, while the caller works on the current table."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, tables, None)
         while (table := coming.result()) is not None:

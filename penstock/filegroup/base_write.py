@@ -1,7 +1,7 @@
 """Writing base files: rows in, one or several base files and their write stats out.
 
 `BaseFileWriter` writes one file. `RollingWriter` writes new file groups, and opens the next file when one is full. Files are
-created through a `TaskOutput`, which announces them first. Memory is one row group per open file, whatever the number of rows.
+created through a `TaskOutput`, which writes a marker for each file first. A writer holds at most about one row group in memory.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class BaseFileWriter:
         return self.written_bytes / written if written else None
 
     def stamp(self, rows: pa.Table, keys: pa.ChunkedArray, numbers: npt.NDArray[np.int64]) -> pa.Table:
-        """Return new rows with commit time, sequence number and record key in front, for `keep`. Writes nothing.
+        """Return new rows with commit time, sequence number and record key in front. Writes nothing: pass the result to `keep`.
 
         Args:
             rows: the data columns of the rows.
@@ -109,14 +109,21 @@ class BaseFileWriter:
         self._write(add_file_columns(body, self.partition_path, self.name))
 
     def note_times(self, rows: pa.Table) -> None:
-        """Include the event times of incoming rows that replace or delete stored rows in the file's write stat."""
+        """Include the event times of these rows in the least and greatest event time of the file's write stat.
+
+        Does nothing if the write records no event times.
+
+        Args:
+            rows: incoming rows that replace or delete stored rows.
+        """
         if self.settings.event_time is not None:
             self._event_times = self._event_times.extend(find_event_times(rows, self.settings.event_time))
 
     def note_removed(self, keys: pa.ChunkedArray) -> None:
-        """Record that this write deletes these keys from the file group, for an index that keeps entries of its own.
+        """Record that this write deletes these keys from the file group, so that the index can remove its entries for them.
 
-        Some of the keys may be missing in the old version of the file: the index may have entries for them all the same.
+        Only an index that stores an entry per key outside the table, such as HBase, uses this. Some of the keys may be missing in
+        the old version of the file, because the index may still have entries for them.
         """
         self._output.key_changes.add(KeyChange.REMOVED, self.name, keys)
 
@@ -286,9 +293,9 @@ class RollingWriter:
         return max(1, min(ROW_GROUP_ROWS, fitting))
 
     def _roll_if_full(self, writer: BaseFileWriter) -> None:
-        """Close the writer's file if it has no room for two more rows. The next rows then begin a new file group.
+        """Close the writer's file if it is full: it has no room for two more rows. The next rows then begin a new file group.
 
-        A file with a fixed file id is never full.
+        A file is never full if all rows must go to one file group (`file_id` of the writer is set).
         """
         if self._only_file_id:
             return

@@ -1,4 +1,4 @@
-"""Meta columns: added to new rows, and kept or replaced when a file is rewritten. Kernels: Arrow tables in, Arrow tables out.
+"""Adds the meta columns to rows, new ones and those of a file that is rewritten. Arrow tables in, Arrow tables out.
 
 Commit time, sequence number and record key belong to a row; partition path and file name belong to the file that the row is in.
 A rewrite keeps the first three, and adds partition path and file name again, with the name of the new file. Rows without
@@ -80,7 +80,7 @@ def add_file_columns(body: pa.Table, partition_path: str, file_name: str) -> pa.
 
 
 def repeat_text(text: str, count: int) -> pa.Array:
-    """Return a column that repeats one string, dictionary-encoded: cheap to hold and to encode as Parquet."""
+    """Return a column that repeats one string. It is dictionary-encoded, so it takes little memory."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([text]))
 
 

@@ -1,8 +1,9 @@
 """Key changes: the record keys that a write adds to or removes from each data file.
 
-The tasks of a write record them for an index that keeps entries of its own. A task writes the keys to a folder next to the staged
-rows: one Arrow file for each data file and kind of change, named after the data file. If a task is retried, the files of the
-failed attempt are never read, because no write stat names its data files. The folder is deleted with the markers.
+The tasks of a write record them for an index that stores an entry per key outside the table, such as HBase; it updates its
+entries from them. A task writes the keys to the write's temporary folder: one Arrow file for each data file and kind of change,
+for example `<data file>.added`. If a task is retried, the files of the failed attempt are never read, because no write stat names
+its data files. The folder is deleted with the markers.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class KeyChange(str, Enum):
 class KeyChangeWriter:
     """Writes the key changes of one task: files with the record keys that the task adds to or removes from each data file.
 
-    An index that keeps entries of its own reads the files.
+    An index that stores an entry per key reads the files to update its entries.
 
     Args:
         folder: the folder to write the key change files to; None: no index asks for key changes, and nothing is written.

@@ -1,4 +1,4 @@
-"""Markers: every data file is announced before it is created, so that all files of a dead writer can be found.
+"""Markers announce every data file before it is created, so that a rollback finds all files of a dead writer.
 
 A marker is the text `<partition>/<file name>.marker.<CREATE|MERGE|APPEND>`. It is an empty file of that name below
 `.hoodie/.temp/<instant>` (`DIRECT`); or a line of a file `MARKERS<number>` in that folder, which announces many files at once
@@ -68,9 +68,9 @@ class Marker:
 
     @classmethod
     def parse(cls, text: str) -> Marker | None:
-        """Parse the string of a marker; return None for a torn line.
+        """Parse the string of a marker; return None for a torn line (one that a crashed writer wrote in part).
 
-        A torn line announces no existing data file: a task creates a data file only after its marker is complete.
+        A torn line announces no existing data file, because a task creates a data file only after its marker is complete.
         """
         file_path, _, kind = text.strip("\r").rpartition(INFIX)
         return cls(file_path, MarkerType(kind)) if file_path and kind in MarkerType.__members__ else None
@@ -145,7 +145,7 @@ def _create(storage: Storage, folder: str, marker: Marker) -> None:
 def _next_file(storage: Storage, folder: str, number: int) -> pa.NativeFile:
     """Create a new `MARKERS<number>` file and open it for writing.
 
-    The first free number is taken, from `number` on in steps of `_STRIDE`.
+    The first unused number is taken, from `number` on in steps of `_STRIDE`.
     """
     while True:
         with suppress(AlreadyExists):

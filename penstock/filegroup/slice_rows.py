@@ -1,10 +1,10 @@
 """The rows of one file slice: its base file, row group by row group, merged with its log.
 
 Snapshot queries, compaction and clustering read slices through this module. `log/scan.py` finds the log's blocks, `log/fold.py`
-folds their records to one per key, and the table's merger decides between a base row and a log record. Mergers and row order are
-those of a copy-on-write merge: base rows in their places, then rows that only the log has. A delete entry of the log removes its
-row whatever the ordering values are. Each row keeps its meta columns. Memory is one or two row groups, and the folded log up to
-its limit.
+combines (folds) their records to one per key, and the table's merger decides between a base row and a log record. Mergers and row
+order are those of a copy-on-write upsert: base rows keep their places, and rows that only the log has follow. A key in a delete
+block removes its row whatever the ordering values are. Each row keeps its meta columns. In memory are one or two row groups, and
+the log's records, one per key, up to a limit.
 """
 
 from __future__ import annotations
@@ -163,8 +163,8 @@ def read_touched_rows(
 ) -> Iterator[pa.Table]:
     """Yield the merged rows of the keys that the log holds. Of the base file, read only the rows whose positions the log names.
 
-    If a block does not name positions, all rows of the slice are yielded. A caller that reads the other rows itself must check
-    first that `touched_positions` of the same scan is not None.
+    If a log block does not name the positions of its rows in the base file, all rows of the slice are yielded. A caller that
+    reads the other rows itself must check first that `touched_positions` of the same scan is not None.
 
     Args:
         columns: the columns to return, in this order.
@@ -189,7 +189,7 @@ def fold_slice_log(
     Args:
         columns: the columns of the log to read.
         log_scan: the scan of the slice's log files, if their block headers were read before; None: they are read now.
-        counts: its fields `scan` and `log_records` are set; None: nothing is counted.
+        counts: its fields `scan` and `log_records` are set here; None: nothing is counted.
     """
     counts = counts if counts is not None else MergeCounts()
     scan = scan_slice(storage, file_slice, rules.times) if log_scan is None else log_scan
@@ -206,8 +206,8 @@ def fold_slice_log(
 def columns_to_read(rules: MergeRules, wanted: Sequence[str]) -> list[str]:
     """Return the columns that a merge must read to return the columns `wanted`.
 
-    These are also the record key, the ordering column and the columns that the merger compares; all columns if the merger builds
-    or combines rows.
+    Besides `wanted` these are the record key, the ordering column and the columns that the merger compares. If the merger builds
+    new rows, they are all columns.
     """
     names = rules.arrow.names
     if rules.merger.builds or rules.merger.folds:
@@ -263,7 +263,7 @@ def _merge_hits(
     Args:
         old: the rows of a row group of the base file.
         hits: the positions in `old` of base rows whose key the log has.
-        numbers: the numbers of these keys in the log.
+        numbers: the positions of these keys in `log.keys`.
         is_kept: a mask over the base rows. Set to False here for rows that the merger deletes.
         counts: event times are added here.
     """
@@ -283,11 +283,11 @@ def _merge_hits(
 
 
 def _read_new_rows(log: FoldedLog, rules: MergeRules, numbers: Positions, counts: MergeCounts) -> Iterator[pa.Table]:
-    """Yield the log's rows with these numbers as inserts, in tables that are small compared with the memory limit.
+    """Yield the rows of these keys of the log, which no base row has, in tables that are small compared with the memory limit.
 
     Args:
         log: the log, combined to one record per key.
-        numbers: the numbers of keys in the log to insert; none of them is deleted.
+        numbers: the positions of these keys in `log.keys`; none of the keys is deleted.
         counts: the inserted rows are added here.
     """
     part_rows = min(ROW_GROUP_ROWS, max(_FEWEST_ROWS, rules.memory_bytes // 4 // log.row_bytes))

@@ -4,8 +4,8 @@ The footer of a base file holds a bloom filter over the file's record keys, as B
 one bit vector, called a row. A `DYNAMIC_V0` filter is a list of rows. It adds rows as keys are added, until it has rows for
 `max_entries` keys.
 
-Keys are Arrow arrays. Adding keys in batches of any size sets the same bits as adding them one by one in order. Memory holds the
-rows of the filter, one block of keys and a few unpacked rows.
+Keys are Arrow arrays. Adding keys in batches of any size sets the same bits as adding them one by one in order. Besides the rows,
+memory holds one block of keys (at most 65,536, see `murmur.py`) and a few rows unpacked to one byte per bit.
 """
 
 from __future__ import annotations
@@ -94,11 +94,11 @@ class BloomFilter:
         return np.concatenate(answers)
 
     def to_text(self) -> str:
-        """Return the filter as a Base64 string, as the footer of a base file holds it."""
+        """Return the filter as a Base64 string, for the footer of a base file. `read_bloom` is the inverse."""
         raise NotImplementedError
 
     def _add_to_row(self, row: int, span: Span) -> None:
-        """Set the bits of the keys of `span` in row number `row` of the filter. A row is a bit vector."""
+        """Set the bits of all keys in `span` in row (bit vector) number `row` of the filter."""
         if len(span) == 0:
             return
         cells = self._unpack_row(row)
@@ -137,7 +137,10 @@ class BloomFilter:
         return answer
 
     def _unpack_row(self, row: int) -> Bytes:
-        """Return row (bit vector) number `row` of the filter with one byte per bit. Changes to the array change the filter."""
+        """Return row (bit vector) number `row` of the filter with one byte per bit, so that numpy can set single bits.
+
+        Changes to the array change the filter.
+        """
         if row not in self._unpacked:
             if (len(self._unpacked) + 1) * self.bits > _UNPACKED_BYTES:
                 self._pack_rows()
@@ -145,7 +148,7 @@ class BloomFilter:
         return self._unpacked[row]
 
     def _pack_rows(self) -> None:
-        """Convert the rows (bit vectors) of the filter that have one byte per bit back to eight bits per byte."""
+        """Pack the rows (bit vectors) that `_unpack_row` has unpacked to one byte per bit back to eight bits per byte."""
         for row, cells in self._unpacked.items():
             self._rows[row] = np.packbits(cells, bitorder="little")
         self._unpacked = {}
@@ -173,7 +176,7 @@ class SimpleBloomFilter(BloomFilter):
 class DynamicBloomFilter(BloomFilter):
     """A bloom filter that adds rows (bit vectors) as keys are added: one per `row_entries` keys, up to `max_entries` keys.
 
-    Further keys are added to the existing rows in turn.
+    Keys beyond `max_entries` are added to the existing rows in turn, so there are more false positives.
     """
 
     type_code = DYNAMIC
@@ -196,7 +199,7 @@ class DynamicBloomFilter(BloomFilter):
     def _fill_rows(self, span: Span) -> Span:
         """Add keys to the last row (bit vector), then to new rows, until there are rows for `max_entries` keys.
 
-        Return the keys left over.
+        Return the keys for which there is no room, for `_add_overflow`.
         """
         while len(span) and self.in_last_row <= self.row_entries:
             room = self.row_entries - self.in_last_row
@@ -213,9 +216,9 @@ class DynamicBloomFilter(BloomFilter):
         return span
 
     def _add_overflow(self, span: Span) -> None:
-        """Add keys beyond `max_entries` to the rows (bit vectors) as Hudi does: a key to row 0, then one each to rows 0, 1, 2, …
+        """Add keys beyond `max_entries` to the existing rows (bit vectors), one key per row in turn, as Hudi does.
 
-        So row 0 gets the first and the second of these keys.
+        Row 0 gets the first and the second of these keys, row 1 the third, row 2 the fourth, and so on.
         """
         row_count = len(self._rows)
         overflowed = self.in_last_row - self.row_entries
@@ -264,7 +267,7 @@ def read_bloom(text: str, type_code: str | None, max_entries: int = MAX_ENTRIES_
 
 
 def size_filter(entries: int, error_rate: float) -> tuple[int, int]:
-    """Return (size in bits, number of hashes) of a bloom filter row: a bit vector for `entries` keys.
+    """Return the size of a bloom filter row (bit vector) for `entries` keys: (size in bits, number of hashes per key).
 
     Args:
         error_rate: the rate of false positives that the row has with `entries` keys.
@@ -291,7 +294,7 @@ def _empty_row(bits: int) -> Bytes:
 
 
 def _read_header(data: bytes, at: int) -> tuple[int, int, int]:
-    """Read the header of a bloom filter or row at offset `at`; return (bits, number of hashes, offset behind the header)."""
+    """Read the header of a bloom filter or row at offset `at`; return (bits, number of hashes, offset after the header)."""
     version, hashes, hash_type, bits = _HEADER.unpack_from(data, at)
     if version != _VERSION or hashes < 1 or bits < 1:
         raise ValueError(f"version {version}, {hashes} hashes, {bits} bits")
@@ -301,7 +304,7 @@ def _read_header(data: bytes, at: int) -> tuple[int, int, int]:
 
 
 def _read_row(data: bytes, at: int, bits: int) -> tuple[Bytes, int]:
-    """Read a bloom filter row of `bits` bits at offset `at`; return (the bits packed as bytes, the offset behind the row)."""
+    """Read a bloom filter row of `bits` bits at offset `at`; return (the bits packed as bytes, the offset after the row)."""
     size = (bits + 7) // 8
     if at + size > len(data):
         raise ValueError(f"{bits} bits announced, {len(data) - at} bytes left")

@@ -25,7 +25,11 @@ def fit_to_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _cast_column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
-    """Return the table's column with the name of `field`, cast to the type of `field`; nulls if the table lacks the column."""
+    """Return the table's column with the name of `field`, cast to the type of `field`; nulls if the table lacks the column.
+
+    Raises:
+        SchemaError: the column cannot be cast without loss.
+    """
     if field.name not in table.column_names:
         return pa.nulls(table.num_rows, field.type)
     column = table[field.name]
@@ -43,7 +47,8 @@ def _has_same_shape(old: pa.DataType, new: pa.DataType) -> bool:
     """Whether Arrow's own cast from type `old` to type `new` is correct.
 
     Arrow matches the fields of structs by position and does not check for nulls. So Arrow's cast is correct only if both types
-    have the same fields in the same order, and no field is nullable in the old type but not in the new one.
+    have the same fields in the same order, and no field is nullable in the old type but not in the new one. Arrow also prints
+    floating-point numbers in another format than Java, so its cast from a number of this kind to text is not correct.
     """
     if pa.types.is_struct(new):
         if not pa.types.is_struct(old) or [field.name for field in old] != [field.name for field in new]:
@@ -62,12 +67,15 @@ def _has_same_shape(old: pa.DataType, new: pa.DataType) -> bool:
 
 
 def _becomes_text(old: pa.DataType, new: pa.DataType) -> bool:
-    """Whether floating-point numbers become text. Arrow prints these numbers otherwise than Java."""
+    """Whether a cast from `old` to `new` makes text of floating-point numbers. Arrow prints them in another format than Java."""
     return pa.types.is_floating(old) and pa.types.is_string(new)
 
 
 def _rebuild(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast a nested array to the type `kind`, field by field. Struct fields are matched by name; missing fields become null."""
+    """Cast an array to the type `kind` where Arrow's own cast is not correct.
+
+    Struct fields are matched by name, and missing fields become null. Floating-point numbers become text as Java prints them.
+    """
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if array.type.equals(kind):
@@ -102,12 +110,15 @@ def _rebuild_struct(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _cast(column: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> pa.ChunkedArray | pa.Array:
-    """Cast a column to the type `kind`. Raises ArrowInvalid if a value would change; floating point numbers may lose digits."""
+    """Cast a column to the type `kind` with Arrow. Raises ArrowInvalid if a value would change.
+
+    Only a cast to a floating-point type may change values: a large long becomes the nearest float.
+    """
     return pc.cast(column, options=pc.CastOptions(kind, allow_float_truncate=pa.types.is_floating(kind)))
 
 
 def _offsets_with_nulls(array: pa.Array) -> pa.Array:
-    """Return the offsets of a list or map array, with null in place of the offset of a null list, as `from_arrays` needs."""
+    """Return the offsets of a list or map array, for Arrow's `from_arrays`. A null list has null in place of its offset."""
     if not array.null_count:
         return array.offsets
     mask = pa.concat_arrays([pc.is_null(array), pa.array([False])])

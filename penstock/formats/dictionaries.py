@@ -1,9 +1,10 @@
 """Chooses the columns of a Parquet file to write with a dictionary: the columns whose values repeat.
 
 For columns without repetition a dictionary only costs time. The number of distinct values in a row group is estimated from a
-sample. The sample alone would mislead: with 50,000 possible values, nearly every value among 4,096 rows is distinct, but only
-every third among 125,000 rows. Strings gain from a dictionary at less repetition than numbers, because numbers are short. Nulls
-are not counted. Columns inside lists, maps and structs are treated in the same way, by their Parquet names.
+sample. The share of distinct values in the sample alone would mislead: with 50,000 possible values, nearly every value among
+4,096 rows is distinct, but only every third among 125,000 rows. Strings gain from a dictionary at less repetition than numbers,
+because numbers are short. Nulls are not counted. Columns inside lists, maps and structs are chosen in the same way. They have
+Parquet names such as `tags.list.element`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _MOST_DISTINCT_STRINGS = 0.4
 
 
 def repetitive_columns(rows: pa.Table) -> list[str]:
-    """Return the Parquet names of the columns whose values repeat often enough for a dictionary.
+    """Return the Parquet names (`city`, `tags.list.element`) of the columns whose values repeat often enough for a dictionary.
 
     Args:
         rows: the rows of one row group. Only the first rows are sampled.
@@ -76,9 +77,9 @@ def _repeats(values: pa.Array, rows_per_sample_row: float) -> bool:
 
 
 def estimate_distinct(rows: int, sample_distinct: int, sample_rows: int) -> float:
-    """Estimate the number of distinct values in `rows` rows from a sample, if all possible values are equally likely.
+    """Estimate the number of distinct values in `rows` rows from a sample, assuming that all possible values are equally likely.
 
-    Finds by bisection the number of possible values for which a sample of `sample_rows` rows is expected to have
+    A bisection finds the number of possible values: a sample of `sample_rows` rows with that many is expected to have
     `sample_distinct` distinct values.
     """
     if sample_distinct >= sample_rows:

@@ -1,9 +1,10 @@
 """Computes hashes of strings as Java libraries do, for a whole Arrow column at once.
 
-`java_hash` is `String.hashCode`: a polynomial in 31 over the UTF-16 units, modulo 2^32. 31 has an inverse modulo 2^32. Therefore
-one running sum over the units of all strings yields all hashes. The hash of a string is the sum of `unit * 31^-place` from its
-first to its last unit, times `31^(last place)`. ASCII strings of one length, as most keys are, need no running sum: each string
-is a row of a matrix. `xx_hash` is xxHash32 over the UTF-8 bytes, computed for all strings of one length at once.
+The bucket index and consistent hashing place record keys by these hashes. `java_hash` is `String.hashCode`: a polynomial in 31
+over the UTF-16 units, modulo 2^32. 31 has an inverse modulo 2^32. Therefore one running sum over the units of all strings, placed
+one after the other, yields all hashes. The hash of a string is the sum of `unit * 31^-place` from its first to its last unit,
+times `31^(last place)`. ASCII strings of one length, as most keys are, need no running sum: each string is a row of a matrix.
+`xx_hash` is xxHash32 over the UTF-8 bytes, computed for all strings of one length at once.
 """
 
 from __future__ import annotations
@@ -54,8 +55,9 @@ def _java_hash_of_rows(rows: npt.NDArray[np.uint8]) -> UInt32s:
 
 
 def java_polynomial(values: UInt32s, offsets: Int64s) -> UInt32s:
-    """Return one hash per list of values: the polynomial in 31 with the values as coefficients, modulo 2^32.
+    """Return one number per list of values: the polynomial in 31 with the values as coefficients, modulo 2^32.
 
+    This is Java's hash of a string (values: UTF-16 units), and the main part of Java's hash of a list (values: hashes of items).
     The last value of a list is the constant term. List i holds the values from `offsets[i]` to `offsets[i + 1]`.
     """
     inverse_powers = _powers(_INVERSE, len(values))
@@ -66,7 +68,7 @@ def java_polynomial(values: UInt32s, offsets: Int64s) -> UInt32s:
 
 
 def powers_of_31(counts: Int64s) -> UInt32s:
-    """Return 31 to the power of each count, modulo 2^32."""
+    """Return 31 to the power of each count, modulo 2^32. Java's hash of a list with `count` items adds this power."""
     return _powers(_BASE, int(counts.max(initial=0)) + 1)[counts]
 
 
@@ -120,7 +122,7 @@ def _rotated(values: UInt32s, by: int) -> UInt32s:
 
 
 def _bytes_and_offsets(texts: Texts) -> tuple[npt.NDArray[np.uint8], Int64s]:
-    """Return the UTF-8 bytes of all strings; and the offset of each string, followed by the end of the last one.
+    """Return (the UTF-8 bytes of all strings, the offset of each string followed by the end of the last one).
 
     A null counts as an empty string.
     """

@@ -1,7 +1,8 @@
-"""Reads HFiles: sorted keys with one value each. The metadata table stores its rows in HFiles; other tables may in log blocks.
+"""Reads HFiles: files of sorted keys with one value each, in HBase's format, version 3.
 
-Reads the bytes of a whole file of format version 3, and returns the byte offsets of keys and values. The index blocks of the
-file are not used: all data blocks are read in order.
+The metadata table stores its rows in HFiles. Log files of other tables may have HFile blocks. `read_hfile` takes the bytes of a
+whole file and returns the byte offsets of keys and values. The index blocks of the file are not used: all data blocks are read
+in order.
 """
 
 from __future__ import annotations
@@ -76,9 +77,9 @@ def read_hfile(content: Any) -> Cells:
 
 
 def _read_trailer(view: memoryview) -> dict[int, int]:
-    """Read the integers in the trailer of an HFile, a protobuf message; return field number → integer.
+    """Read the trailer at the end of an HFile, which is a protobuf message; return its integers as field number → integer.
 
-    Other fields are skipped.
+    Fields of other types are skipped.
     """
     tail = bytes(view[-_TRAILER_SIZE:])
     if len(tail) < _TRAILER_SIZE or not tail.startswith(_TRAILER_MAGIC):
@@ -129,12 +130,18 @@ def _read_data_blocks(view: memoryview, trailer: dict[int, int]) -> list[bytes]:
 
 
 def _decompress(payload: bytes, size: int) -> bytes:
-    """Decompress gzip bytes to at most `size` + 1 bytes. One byte more than expected is enough to detect a wrong size."""
+    """Decompress gzip bytes, and stop after `size` + 1 bytes.
+
+    `size` is the expected number of bytes. One byte more is enough for the caller to detect a wrong size, and damaged bytes
+    cannot exhaust the memory.
+    """
     return zlib.decompressobj(wbits=31).decompress(payload, size + 1)
 
 
 def _find_cells(data: bytes, block_sizes: list[int]) -> Cells:
-    """Find the cells in uncompressed data blocks. The key of a cell is the row part of HBase's key.
+    """Find the cells (a key and a value each) in uncompressed data blocks.
+
+    The key of a cell is the row part of HBase's key. Column family, timestamp and type are skipped.
 
     Args:
         data: the data blocks, concatenated.
@@ -160,7 +167,7 @@ def _find_cells(data: bytes, block_sizes: list[int]) -> Cells:
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read the protobuf varint at offset `at`; return (the number, the offset behind the varint)."""
+    """Read the protobuf varint at offset `at`; return (the number, the offset after the varint)."""
     number = 0
     shift = 0
     while True:

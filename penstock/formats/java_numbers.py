@@ -3,9 +3,9 @@
 Hudi prints numbers so when a column becomes a string column. Java before version 19 does not always print the fewest digits that
 identify a number. Hudi 0.15 runs on these versions, so the text here is theirs:
 
-- a whole number from 2^53 on (2^24 for float) and below 2^63 is printed with more digits (`_whole_digits`);
-- a power of two, a subnormal number, and a number like 1.0E23, whose shortest text is as far from the next number, may have
-  other digits (`_generate_digits`);
+- a whole number from 2^53 on (2^24 for float) and below 2^63 is printed with more digits (`_replace_whole_numbers`);
+- other digits may be printed for a power of two, for a subnormal number, and for a number like 1.0E23, whose shortest text lies
+  exactly halfway between two floating-point numbers (`_generate_digits`);
 - every other number has the fewest digits, which Arrow's cast returns. Java rounds some numbers between 2.0E25 and 1.0E26
   wrongly in the last digit; the text here is rounded correctly.
 """
@@ -74,9 +74,15 @@ def _print_with_exponent(numbers: pa.Array) -> pa.Array:
 def _replace_whole_numbers(
     values: Floats, digits: pa.Array, exponents: npt.NDArray[np.int64]
 ) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """Replace digits and exponents of whole numbers that are too large for every whole number to have a value, and below 2^63.
+    """Replace digits and exponents of whole numbers from 2^53 on (2^24 for float) and below 2^63; return (digits, exponents).
 
-    Java prints such a number as an integer, rounded half up to a number of digits that only depends on the binary exponent.
+    In this range not every whole number can be represented. Java prints these numbers as integers, rounded half up to a number
+    of digits that only depends on the binary exponent.
+
+    Args:
+        values: the numbers.
+        digits: the decimal digits of each number without a point, such as `15` for 1.5E-7.
+        exponents: the decimal exponent of the first digit of each number, such as -7 for 1.5E-7.
     """
     precision = np.finfo(values.dtype).nmant + 1
     sizes = np.abs(values).astype(np.float64)
@@ -97,9 +103,10 @@ def _replace_whole_numbers(
 def _replace_rare_numbers(
     values: Floats, digits: pa.Array, exponents: npt.NDArray[np.int64]
 ) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """Replace digits and exponents of numbers for which Java may not print the fewest digits.
+    """Replace digits and exponents of numbers for which Java may not print the fewest digits; return (digits, exponents).
 
-    These are powers of two, subnormal numbers, and numbers from 2^63 on whose fewest digits lie in the middle of two numbers.
+    These are powers of two, subnormal numbers, and numbers from 2^63 on whose shortest text lies exactly halfway between two
+    floating-point numbers. The arguments are those of `_replace_whole_numbers`.
     """
     kind = np.finfo(values.dtype)
     sizes = np.abs(values).astype(np.float64)
@@ -118,11 +125,14 @@ def _replace_rare_numbers(
 
 
 def _is_in_the_middle(digits: pa.Array, exponents: npt.NDArray[np.int64], precision: int) -> Flags:
-    """Return a mask over large whole numbers, true where the number with these digits may lie in the middle of two floats.
+    """Return a mask over large whole numbers in decimal, true where a number may lie halfway between two floating-point numbers.
 
-    The odd factor of the number then has one bit more than the significand.
+    A number halfway between two has one significant bit more than the type can hold. So its greatest odd factor has
+    `precision` + 1 bits.
 
     Args:
+        digits: the decimal digits of each number.
+        exponents: the decimal exponent of each number's first digit.
         precision: the bits of the type's significand.
     """
     short = pc.utf8_rtrim(digits, "0")
@@ -134,13 +144,14 @@ def _is_in_the_middle(digits: pa.Array, exponents: npt.NDArray[np.int64], precis
 
 
 def _generate_digits(size: float, *, precision: int, exponent_min: int) -> tuple[str, int]:
-    """Return the digits that Java prints for a positive number, and the decimal exponent of the first digit.
+    """Return (the digits that Java prints for a positive number, the decimal exponent of the first digit): ("15", -7) for 1.5E-7.
 
-    The digits are generated one by one until they identify the number: until the rest, or what lacks to the next digit, is
-    below the margin. The margin is half the distance to the next number; for a power of two a quarter, which is half the distance
-    to the number below.
+    The digits are generated one by one until they identify the number: until the generated digits, as they are or with the last
+    digit raised by one, differ from the number by less than the margin. The margin is half the distance to the next
+    floating-point number. For a power of two it is a quarter, because the distance to the number below is half as large.
 
     Args:
+        size: the number.
         precision: the bits of the type's significand.
         exponent_min: the binary exponent of the smallest normal number.
     """

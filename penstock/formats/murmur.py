@@ -1,12 +1,14 @@
 """Computes the hash of bloom filters (Hadoop's variant of MurmurHash2) for many keys at once.
 
-The hash processes a key in groups of four bytes. It scrambles each group, then mixes the group into the hash. Scrambling does not
-depend on the seed, and a bloom filter hashes each key some thirty times with different seeds. So this module
+The hash processes a key in groups of four bytes. It scrambles each group, then mixes the group into the hash. A bloom filter
+hashes each key some thirty times (rounds), each time with another seed. Scrambling does not depend on the seed, so once is enough
+for all rounds. This module
 
 1. cuts the keys into blocks that fit the processor's cache, and sorts each block by length, the longest key first. Then the keys
    that have an n-th group are the first keys of the block;
 2. scrambles the groups once per block;
-3. mixes all groups into the hashes in each round. The hash of a key is its bit position, and its seed in the next round.
+3. mixes all groups into the hashes in each round. The hash of a key determines the bit that it sets in the filter, and is the
+   key's seed in the next round.
 """
 
 from __future__ import annotations
@@ -149,7 +151,7 @@ class Rounds:
         return self._positions
 
     def hash(self) -> None:
-        """Run one round: replace each key's seed in `state` by the key's hash with that seed."""
+        """Hash every key once, in place: `state` holds the seed of each key before the call, and its hash after it."""
         block = self.block
         state = self._hash
         scratch = self._scratch
@@ -204,7 +206,7 @@ def _prepare_block(keys: Span) -> Block:
 
 
 def _prepare_equal_lengths(keys: Span) -> Block:
-    """Prepare keys that all have the same length. They lie at equal distances, so no bytes are copied to find their groups."""
+    """Prepare keys of one length for hashing. They lie at equal distances, so a strided view of the bytes yields their groups."""
     count = len(keys)
     length = int(keys.lengths[0])
     start = int(keys.starts[0])
@@ -257,7 +259,7 @@ def _xor_shifted(values: UInt32s, distance: UInt32s, scratch: UInt32s) -> None:
 def _read_tail(data: Bytes, ends: npt.NDArray[Any], size: int) -> UInt32s:
     """Return the last `size` bytes of each key as one number.
 
-    Keeps two quirks of Hadoop's hash: the last byte is the lowest, and bytes are signed, as in Java.
+    Keeps two quirks of Hadoop's hash: the key's last byte is the lowest byte of the number, and bytes are signed, as in Java.
 
     Args:
         ends: the offset in `data` at which each key ends.

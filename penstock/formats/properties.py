@@ -45,7 +45,7 @@ def write_properties(values: Mapping[str, str], comment: str, date: str) -> byte
 
 
 def table_checksum(database: str | None, table: str) -> int:
-    """Return the value of `hoodie.table.checksum`: the CRC-32 of `<database>.<table>`, or of `.<table>` without a database."""
+    """Return the value of `hoodie.table.checksum`: the CRC-32 of `<database>.<table>`, or of `.<table>` if `database` is None."""
     return zlib.crc32(f"{database or ''}.{table}".encode())
 
 
@@ -64,9 +64,9 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _is_continued(line: str) -> bool:
-    """Whether the next line continues this line, which then ends with an odd number of backslashes.
+    """Whether the next line of the file continues this line: the line ends with an odd number of backslashes.
 
-    The last backslash escapes the line end.
+    The last of these backslashes escapes the line end. Each pair before it is an escaped backslash.
     """
     backslashes = len(line) - len(line.rstrip("\\"))
     return backslashes % 2 == 1

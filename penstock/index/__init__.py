@@ -1,7 +1,7 @@
 """Indexes: find the file group that holds the row of a record key, for a write.
 
-`Index` (`index.py`) is the base class, one module holds each index, and `INDEXES` (`options/index.py`) names them. The
-module of an index is imported only when a write uses that index.
+`Index` in `index.py` is the base class. Each index has a module of its own. `INDEXES` in `options/index.py` lists them by the
+value of `hoodie.index.type`. The module of an index is imported only when a write uses that index.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels of the bucket index: the hash of a record key determines the bucket, and so the file group, that holds its row.
+"""Computes the bucket of a record key: its hash determines the bucket, and so the file group, that holds its row.
 
 `Buckets` is the base class of all kinds of buckets. There is one kind for each value of `hoodie.index.bucket.engine`:
 `FixedBuckets` below, and `HashRings` in `consistent_hashing.py`. Both are frozen values that are pickled to the workers.
@@ -30,7 +30,10 @@ _SMALL_BUCKET_ID = re.compile(r"0000[0-9]{4}-")
 
 
 class Buckets:
-    """The buckets of a table. A bucket is one file group of one partition, and has a number in that partition."""
+    """Base class of `FixedBuckets` and `HashRings`: maps record keys to the buckets of a table.
+
+    A bucket is one file group of one partition, and has a number in that partition.
+    """
 
     #: The value of `hoodie.index.bucket.engine`.
     engine: ClassVar[str]
@@ -49,7 +52,7 @@ class Buckets:
         raise NotImplementedError
 
     def new_file_id(self, number: int, partition_path: str = "") -> str:
-        """Return the file id for the first file group of the bucket with this number in the partition."""
+        """Return the file id for a new file group of the bucket with this number in the partition."""
         raise NotImplementedError
 
     def number_of(self, file_slice: FileSlice) -> int:
@@ -57,7 +60,7 @@ class Buckets:
         raise NotImplementedError
 
     def by_number(self, slices: Iterable[FileSlice]) -> dict[int, FileSlice]:
-        """Return the file slices of one partition by the number of their bucket in that partition."""
+        """Return the file slices of one partition as a dict: number of the bucket in that partition → file slice."""
         raise NotImplementedError
 
     def may_hold(self, file_slice: FileSlice, number: int) -> bool:
@@ -78,7 +81,7 @@ class Buckets:
     def load(self, table: TableState) -> Buckets:
         """Return a copy with the hash rings of the table, read from .hoodie/.bucket_index.
 
-        Fixed buckets have no hash rings and are returned unchanged.
+        Fixed buckets are returned unchanged: they have no hash rings.
         """
         return self
 
@@ -88,7 +91,8 @@ class Buckets:
     def renew_partitions(self, table: TableState, instant: str, partitions: Iterable[str]) -> None:
         """Store hash rings with new file ids for partitions whose file groups a replace commit replaces.
 
-        Does nothing for fixed buckets, which have no hash rings.
+        With the old file ids, later rows would be written to the replaced file groups, which readers ignore. Does nothing for
+        fixed buckets, which have no hash rings.
 
         Args:
             instant: the instant time of the replace commit.

@@ -2,8 +2,9 @@
 
 The ring of a partition is stored in the file
 `.hoodie/.bucket_index/consistent_hashing_metadata/<partition>/<instant>.hashing_meta`. A partition without that file has the
-default ring: arcs of equal size, whose file ids are computed from the partition path. Clustering splits and joins buckets by
-writing another ring file with its own instant. That ring takes effect when the clustering completes.
+default ring: arcs of equal size, whose file ids are computed from the partition path. Clustering splits and joins buckets: it
+writes another ring file, named after the instant of the clustering. That ring takes effect when the clustering completes. A
+`delete_partition` does the same, because the partition needs new file ids afterwards.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ _GREATEST_HASH = 2**31 - 1
 
 
 class Tag(str, Enum):
-    """What a `Node` does to its arc of a hash ring, by Hudi's names."""
+    """What a `Node` does to its arc of a hash ring, by Hudi's names.
+
+    REPLACE adds the arc or sets its file id, DELETE removes it. NORMAL is the tag of every arc in a ring file.
+    """
 
     NORMAL = "NORMAL"
     REPLACE = "REPLACE"
@@ -51,7 +55,7 @@ class Tag(str, Enum):
 
 @dataclass(frozen=True)
 class Node:
-    """An entry of Hudi's child nodes in a clustering plan: what the clustering does to one arc of a hash ring.
+    """What a clustering does to one arc of a hash ring. A clustering plan lists these under Hudi's name, child nodes.
 
     The arc ends at the hash `value`. It gets the file id `prefix`, or is deleted if `tag` is DELETE.
     """
@@ -89,9 +93,9 @@ class Ring:
         return self.prefixes.index(prefix)
 
     def split_bucket(self, number: int) -> tuple[Node, Node] | None:
-        """Return the two nodes that split a bucket into halves; None if its arc is too narrow to split. The ring stays unchanged.
+        """Return the changes of the ring that split a bucket into halves: two nodes. The ring itself stays unchanged.
 
-        `apply` returns the ring with the nodes.
+        Return None if the arc of the bucket is too narrow to split. `apply` returns the ring with the changes.
         """
         end = self.values[number]
         start = self.values[number - 1]
@@ -103,9 +107,9 @@ class Ring:
         return Node(middle, clock.new_uuid()), Node(end, clock.new_uuid())
 
     def join_buckets(self, numbers: Sequence[int]) -> tuple[Node, ...]:
-        """Return the nodes that join consecutive buckets into one bucket with a new file group. The ring stays unchanged.
+        """Return the changes of the ring that join consecutive buckets into one with a new file group.
 
-        `apply` returns the ring with the nodes.
+        The ring itself stays unchanged. `apply` returns the ring with the changes.
 
         Args:
             numbers: the numbers of the buckets, in the order of the ring.
@@ -118,7 +122,7 @@ class Ring:
         return self.apply(Node(value, clock.new_uuid()) for value in self.values)
 
     def apply(self, nodes: Iterable[Node]) -> Ring:
-        """Return a copy of the ring with these nodes: each node adds an arc, sets the file id of an arc, or deletes an arc."""
+        """Return a copy of the ring with these changes: each node adds an arc, sets the file id of an arc, or deletes an arc."""
         prefix_by_value = dict(zip(self.values, self.prefixes, strict=True))
         for node in nodes:
             if node.tag is Tag.DELETE:
@@ -181,7 +185,7 @@ class HashRings(Buckets):
         return np.asarray(xx_hash(self._hashed_texts(keys)) & 0x7FFFFFFF).astype(np.int64)
 
     def _hashed_texts(self, keys: RecordKeys) -> RecordKeys:
-        """Return the string to hash for each record key: the key's values in the columns `fields`, concatenated.
+        """Return the string to hash for each record key: its values in the columns `fields`, concatenated without separators.
 
         A null becomes "null", as in Java.
         """
@@ -267,7 +271,7 @@ class HashRings(Buckets):
     def check_overwrite(self, operation: str) -> None:
         """Raise Unsupported: a table with hash rings cannot be overwritten.
 
-        The ring would send new rows to the replaced file groups.
+        The ring binds a bucket to its file group, so new rows would go to the replaced file groups, which readers ignore.
         """
         raise Unsupported(
             f"{o.BUCKET_ENGINE.key}={self.engine} binds a bucket to one file group, so {operation} cannot put another in its "
@@ -306,7 +310,9 @@ def _load_rings(table: TableState, folder: str, partition_path: str) -> dict[str
 def _ring_in_effect(table: TableState, folder: str, partition_path: str, instant: str, names: set[str]) -> Ring | None:
     """Return the ring in the ring file of an instant; None if that ring is not in effect.
 
-    The first ring of a partition is in effect. A later ring is in effect if its clustering or replacing write is completed.
+    The first ring of a partition is in effect. A later ring is in effect if the clustering or replacing write that stored it has
+    completed. If that instant is older than the timeline, the ring is in effect if one of the file groups that are new in it
+    exists.
 
     Args:
         folder: the folder that holds the partition's ring files.
@@ -380,7 +386,7 @@ def _make_ring_path(table: TableState, partition_path: str, instant: str) -> str
 
 
 def ring_text(partition_path: str, ring: Ring, instant: str = _FIRST_INSTANT) -> str:
-    """Return the content of a ring file for a partition's ring: JSON with the same layout as Hudi's.
+    """Return the content of a ring file for a partition's ring: JSON with the same fields and line breaks as Hudi's.
 
     Args:
         instant: the instant time of the clustering that makes the ring; by default the one of a partition's first ring.

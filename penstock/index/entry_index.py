@@ -1,7 +1,7 @@
 """`EntryIndex`: the base class of indexes that keep an entry per record key in a key-value store outside the table.
 
-A subclass provides the `EntryStore`. The rest is the same for all stores: this class locates keys by reading their entries, and
-puts, removes and undoes entries around commits, rollbacks and restores (`entry_store.py`).
+A subclass provides the `EntryStore`. The rest is the same for all stores: this class locates keys by reading their entries.
+Around commits, rollbacks and restores it puts, removes and undoes entries, with the functions of `entry_store.py`.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ class EntryIndex(Index):
     reason_to_keep = "it keeps entries outside the table, which a write by another index would leave behind"
 
     def with_key_changes(self, settings: FileSettings) -> FileSettings:
-        """Return a copy of the settings in which `key_changes_folder` is set. Creates no folder.
+        """Return a copy of the settings for data files in which `key_changes_folder` is set. Creates no folder.
 
-        In that folder the tasks of the write list the keys that they add and remove.
+        In that folder the tasks of the write list the keys that they add and remove. `before_publish` and `after_publish` read
+        them.
         """
         return replace(settings, key_changes_folder=key_changes_folder(settings.base_path, settings.instant))
 
@@ -115,7 +116,8 @@ class EntryIndex(Index):
 
         Args:
             change: whether to return tasks for added or for removed keys.
-            timeline: decides which existing entries are valid; None if the keys cannot have entries yet.
+            timeline: decides which existing entries are valid: those whose commit is on it. None if the keys cannot have entries
+                yet.
         """
         table = files.table
         return list_entry_tasks(store, table.storage, table.base_path, files.instant, files.stats, change, timeline)
@@ -159,7 +161,7 @@ class EntryIndex(Index):
     def _put_missing(self, table: TableState, slices: Iterable[FileSlice]) -> None:
         """Put an entry for each key of the file slices that has no valid entry in the store.
 
-        The entry's commit is the instant of the base file, or of the file slice if there is no base file.
+        The commit in the entry is the instant of the base file, or of the file slice if there is no base file.
         """
         for file_slice in slices:
             commit = file_slice.base_file.instant if file_slice.base_file else file_slice.base_instant
@@ -181,7 +183,10 @@ def _list_slices(table: TableState, partitions: Sequence[str] | None = None) -> 
 
 
 def _began_ms(table: TableState, time: str) -> int:
-    """Convert an instant time to milliseconds since 1970, by the time zone of the table's timeline."""
+    """Convert the instant time of a write to milliseconds since 1970, by the time zone of the table's timeline.
+
+    `undo_entries` uses it to read versions of entries from before the write.
+    """
     moment = parse_time(time)
     moment = moment.replace(tzinfo=timezone.utc) if table.config.timeline_utc else moment.astimezone()
     return int(moment.timestamp() * 1000)

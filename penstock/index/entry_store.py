@@ -1,4 +1,4 @@
-"""Kernels that put, remove and undo the entries of an index that keeps one entry per record key in a key-value store.
+"""Puts, removes and undoes the entries of an index that keeps one entry per record key in a key-value store.
 
     data files written → entries of new keys put → commit published → entries of deleted keys removed
 
@@ -122,7 +122,7 @@ def list_entry_tasks(
         commit: the instant time of the commit.
         stats: the write stats of the commit.
         change: whether to return tasks for added or for removed keys.
-        timeline: decides which existing entries are valid; None if the keys cannot have entries yet.
+        timeline: decides which existing entries are valid: those whose commit is on it. None if the keys cannot have entries yet.
     """
     stat_by_name = {(stat.path or "").rpartition("/")[2]: stat for stat in stats}
     key_files = find_key_changes(storage, key_changes_folder(base_path, commit), change, list(stat_by_name))
@@ -149,7 +149,7 @@ def _with_old_entries(entry: Entry, keys: Sequence[str], entries: Entries, timel
     """Return one new entry per key: a copy of `entry` with the key's current entry in the store as `before`, if that is valid.
 
     Args:
-        timeline: decides which stored entries are valid; None: `before` is None for every key.
+        timeline: decides which stored entries are valid: those whose commit is on it. None: `before` is None for every key.
     """
     if timeline is None:
         return [entry] * len(keys)
@@ -214,6 +214,7 @@ def put_missing(store: EntryStore, keys: Iterable[pa.Array], entry: Entry, timel
 
     Args:
         keys: arrays of record keys.
+        timeline: decides which stored entries are valid: those whose commit is on it.
     """
     count = 0
     with store.open() as entries:

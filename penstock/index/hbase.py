@@ -1,4 +1,4 @@
-"""The HBase index: entries in an HBase table with the same layout as Hudi's.
+"""The HBase index: entries in an HBase table, in the same rows and cells as Hudi's.
 
 The table has one row per record key. The row key is the record key in UTF-8; column family `_s` has the cells `commit_ts`,
 `file_name` (the file id of the file group) and `partition_path`. The driver and every worker reach HBase through its Thrift
@@ -111,7 +111,7 @@ class HBaseStore:
     def share_rate(self, tasks: int) -> HBaseStore:
         """Return a copy of the store whose put batch suits `tasks` concurrent tasks, by the number of region servers.
 
-        The store is returned unchanged if the put batch is set by an option.
+        The put batch is the number of entries that a task puts per second. If an option sets it, the store is returned unchanged.
         """
         if self.rows_per_server is None:
             return self
@@ -131,7 +131,9 @@ def compute_put_batch(rows_per_server: float, servers: int, tasks: int) -> int:
 
 
 def make_store(options: Options) -> HBaseStore:
-    """Return the `HBaseStore` for the HBase table that the options name.
+    """Return the address and limits of the HBase table that the options name.
+
+    If no option names the host of the Thrift gateway, it is the first host of `hoodie.index.hbase.zkquorum`.
 
     Raises:
         OptionError: the options name no HBase table or no gateway.

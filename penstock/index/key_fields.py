@@ -1,4 +1,4 @@
-"""Kernels that parse the column values out of record keys, to hash them for the bucket index.
+"""Parses the column values out of record keys, to hash them for the bucket index.
 
 A key of several columns is the string `column:value,column:value`. A key of one column is its value. But Hudi parses every key
 that has a colon like a key of several columns, so this module does the same.
@@ -26,7 +26,8 @@ def is_compound(keys: RecordKeys) -> bool:
 def values_of_keys(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, Int64s]:
     """Return the values of the columns `fields` in all keys as one flat array, and the offset of each key's first value in it.
 
-    The last offset is the number of values. A key without a colon has one value: the key itself.
+    The last offset is the number of values. For example, the keys `a:1,b:2` and `a:3,b:4` have the values 1, 2, 3, 4 and the
+    offsets 0, 2, 4. A key without a colon has one value: the key itself.
     """
     keys = keys.cast(pa.string())
     has_colon = np.asarray(pc.match_substring(keys, ":"))

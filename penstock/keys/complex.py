@@ -19,7 +19,7 @@ from penstock.options.key_generators import COMPLEX
 
 @dataclass(frozen=True)
 class ComplexKeyGenerator:
-    """A key generator for any number of record key fields and partition path fields."""
+    """A key generator for any number of record key fields (`f1:v1,f2:v2`) and partition path fields (`v1/v2`)."""
 
     settings: KeySettings
     java_class: ClassVar[str] = COMPLEX

@@ -1,6 +1,7 @@
 """CustomKeyGenerator: each partition path field has a type, for example `country:SIMPLE,ts:TIMESTAMP`.
 
-The folders of a path are in the order of the fields.
+SIMPLE writes the value of the column as a folder. TIMESTAMP prints the time in the column by the options
+`hoodie.keygen.timebased.*`. The folders of a path are in the order of the fields.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class CustomKeyGenerator:
 
 
 def parse_typed_fields(settings: KeySettings) -> tuple[tuple[str, str], ...]:
-    """Return the name and type of each partition path field: `ts:TIMESTAMP` is ("ts", "TIMESTAMP").
+    """Return (name, type) of each partition path field: ("ts", "TIMESTAMP") for `ts:TIMESTAMP`.
 
     Raises:
         OptionError: a field is not `name:SIMPLE` or `name:TIMESTAMP`.
@@ -53,7 +54,7 @@ def parse_typed_fields(settings: KeySettings) -> tuple[tuple[str, str], ...]:
 
 
 def _parse_typed_field(field: str) -> tuple[str, str]:
-    """Return the name and type of one partition path field. Raise OptionError if the type is missing or unknown."""
+    """Return (name, type) of one partition path field, such as `ts:TIMESTAMP`. Raise OptionError if it has no known type."""
     typed = split_typed_field(field)
     if typed is None:
         raise OptionError(

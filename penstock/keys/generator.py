@@ -1,6 +1,6 @@
 """The interface of key generators: `KeyGenerator` turns `KeySettings` and a schema into `KeyColumns`.
 
-Pure: pyspark appears in annotations only, so that settings can be made and compared without Spark.
+This module imports pyspark for annotations only, so that settings can be made and compared without Spark.
 """
 
 from __future__ import annotations

@@ -60,7 +60,9 @@ def infer_generator_class(settings: KeySettings) -> str:
 
 
 def find_generator_class(name: str, *, option: str = GENERATOR_CLASS_OPTION) -> str:
-    """Return the Java class name that Spark writers use for a generator; `name` may also be the class of its Avro variant.
+    """Return the Java class name of a generator, as Spark writers use it. `name` may also be the class of its Avro variant.
+
+    For example `org.apache.hudi.keygen.SimpleAvroKeyGenerator` becomes `org.apache.hudi.keygen.SimpleKeyGenerator`.
 
     Args:
         option: the option that holds the name, for the error message.
@@ -88,7 +90,11 @@ def _find_class_of_type(name: str) -> str:
 
 
 def _infer_class_by_fields(settings: KeySettings) -> str:
-    """Return the Java class name of the generator that fits the number and form of the record key and partition path fields."""
+    """Return the Java class name of the generator that fits the record key and partition path fields.
+
+    Without partition path fields it is the non-partitioned generator, with typed ones (`ts:TIMESTAMP`) the custom generator. With
+    one partition path field and at most one key field it is the simple generator, otherwise the complex one.
+    """
     partition_fields = settings.partition_path_fields
     if not partition_fields:
         return NONPARTITIONED

@@ -1,8 +1,9 @@
 """Spark expressions that parse date strings as Joda-Time does, for the time-based key generator.
 
-1. The first pattern that matches the whole date string is used. Most patterns have a fixed width, and most strings fill it: these
-   are cut by position, and if no time zone shifts the clock, their parts are only put in a new order. Other strings are split by
-   a regular expression that is as lenient as Joda.
+1. The first pattern that matches the whole date string is used. In most patterns each part has a fixed width (`yyyy-MM-dd`). A
+   date string of that width is cut by position. Other date strings are split by a regular expression that is as lenient as Joda.
+   If the output pattern needs the same parts and no time zone shifts the clock, the parts are copied in their new order, and
+   steps 2 and 3 are left out.
 2. The numbers are checked for their ranges and added up to a wall clock time.
 3. That time is converted to UTC: from the zone in the date string if it names one, otherwise from the input zone if set,
    otherwise from the session's zone.
@@ -63,9 +64,9 @@ class TextReader:
     def _copy_parts(
         self, reading: Reading, tokens: Sequence[Token], text: Column, *, shown_in: Zone | None, escape: bool
     ) -> Column | None:
-        """Return an expression that only reorders the parts of a date string, which is much faster than parsing numbers.
+        """Return an expression that copies the parts of a date string in their new order, which is much faster than parsing them.
 
-        Return None if reordering is not enough: a part must be converted, or a time zone shifts the clock.
+        Return None if copying is not enough: a part must be converted, or a time zone shifts the clock.
 
         Args:
             reading: the pattern of the date string.
@@ -85,7 +86,10 @@ class TextReader:
         return F.concat(*parts)
 
     def _print_any(self, tokens: Sequence[Token], text: Column, *, shown_in: Zone | None, escape: bool) -> Column:
-        """Return an expression that parses a date string of any of the patterns and prints its time by `tokens`."""
+        """Return an expression that parses a date string by any of the patterns and prints its time by the pattern `tokens`.
+
+        Slower than `_copy_parts`, but works for every pair of patterns and zones. The arguments are those of `print_as`.
+        """
         # Without `bind` Spark would parse the text again for every token that is printed.
         if any(token.letter == "Z" for token in tokens):
             moment = bind(text, lambda bound: _as_struct(self._moment(bound, shown_in)))
@@ -94,7 +98,10 @@ class TextReader:
         return bind(wall, lambda bound: print_moment(Moment(bound, bound, F.lit("")), tokens, escape=escape))
 
     def _moment(self, text: Column, shown_in: Zone | None) -> Moment:
-        """Return the moment of a date string, shown in the zone `shown_in`. None: shown in the zone of the date string."""
+        """Return the moment (UTC time, wall clock time, zone) of a date string, in the zone `shown_in`.
+
+        If `shown_in` is None, the wall clock time and the zone are those of the date string.
+        """
         utc = self._read(text, lambda parts, wall: _place(parts, wall, self.zone).utc)
         if shown_in is not None:
             return moment_in(shown_in, utc)
@@ -102,13 +109,16 @@ class TextReader:
         return Moment(utc, self._wall(text, None), zone)
 
     def _wall(self, text: Column, shown_in: Zone | None) -> Column:
-        """Return the wall clock time of a date string in the zone `shown_in`. None: the time that the date string itself says."""
+        """Return the wall clock time of a date string in the zone `shown_in`; if that is None, the time as in the date string."""
         return self._read(text, lambda parts, wall: wall) if shown_in is None else self._moment(text, shown_in).wall
 
     def _read(self, text: Column, result: Result) -> Column:
-        """Return an expression that parses a date string and computes `result(parts, wall clock time)` from it.
+        """Return an expression that parses a date string and computes a value from it.
 
         The expression raises the message `failure` for a date string that cannot be parsed.
+
+        Args:
+            result: is called with the parts of the date string and its wall clock time, and returns the expression of the value.
         """
         cases = []
         for reading in self.readings:
@@ -118,8 +128,8 @@ class TextReader:
     def _make_cases(self, reading: Reading, text: Column, result: Result) -> list[tuple[Column, Column]]:
         """Return (condition, value) pairs of expressions: whether a date string fits the pattern, and its `result` if it does.
 
-        If the pattern has a fixed width, the first pair cuts the date string by position. The last pair uses the regular
-        expression.
+        If the pattern has a fixed width, there are two pairs. The first is fast and cuts the date string by position. The last
+        pair uses the regular expression, which also accepts other widths. The arguments are those of `_read`.
         """
         cases = [(text.rlike(reading.regex), self._by_groups(reading, text, result))]
         if reading.fixed_regex is not None:
@@ -209,7 +219,10 @@ def _take_first(cases: Sequence[tuple[Column, Column]], otherwise: Column) -> Co
 
 
 def _number(parts: Parts, letters: str, default: int) -> Column:
-    """Return an expression for the number that a date string has at these letters; `default` if the pattern has none."""
+    """Return an expression for a number in a date string, such as the day for the letter `d`.
+
+    It is `default` if the pattern has none of the letters.
+    """
     return F.lit(default) if parts.token(letters) is None else parts.text(letters).cast("int")
 
 
@@ -339,9 +352,9 @@ def _hour(parts: Parts) -> tuple[Column, Column]:
 
 
 def _place(parts: Parts, wall: Column, zone: Zone | None) -> Moment:
-    """Return the moment of a wall clock time: in the zone that the date string names, otherwise in `zone` if that is not None.
+    """Return the moment (UTC time, wall clock time, zone) of a wall clock time that was parsed from a date string.
 
-    If there is neither, the session's zone is used.
+    The zone is the one that the date string names, otherwise `zone`, otherwise (`zone` is None) the session's zone.
     """
     token = parts.token("Z")
     if token is None:

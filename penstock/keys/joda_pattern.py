@@ -1,9 +1,13 @@
 """Joda-Time date patterns: the language of Hudi's time-based key generator.
 
-Pure. A pattern is parsed into tokens; `moment.py` and `joda_parsing.py` turn these into Spark expressions. Java's and Spark's own
-patterns are not used: their letters mean other things (`Y`, `e`, `K`, `Z`, `x`), and differ with a session setting.
+This module does not import pyspark. A pattern is parsed into tokens; `moment.py` (printing) and `joda_parsing.py` (reading) turn
+these into Spark expressions. Java's and Spark's own patterns are not used: some of their letters have another meaning (`Y`, `e`,
+`K`, `Z`, `x`), and a session setting changes it.
 
-| letter | printed | read (digits at most, greedy) |
+The table shows for each letter what is printed, and what is accepted when a date string is read. A number in the last column is
+the most digits that are read. Reading is greedy: it takes as many digits as it can.
+
+| letter | printed | read |
 | --- | --- | --- |
 | `y` | year, signed, padded to the width; `yy` two digits | 9, or the width if a number follows; `yy` around today |
 | `Y` | year of era, otherwise as `y` | as `y`, without a sign |
@@ -78,7 +82,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Reading:
-    """A parsed input pattern: a regular expression for whole date strings (Java's dialect), and the token of each group."""
+    """A parsed input pattern: a regular expression for whole date strings (Java's dialect), and the token of each regex group."""
 
     pattern: str
     regex: str

@@ -1,6 +1,6 @@
 """Parsing of the values of `hoodie.datasource.write.partitionpath.field`: `column`, or `column:TYPE` for the custom generator.
 
-Pure.
+This module does not import pyspark.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Partition paths as text: the default partition, escapes, which paths are allowed, and the values in a path.
 
-Pure Python without pyspark, for the writer (which checks every new path before it makes a folder) and for readers (which take
-values out of a path). The expressions that make paths from columns are in `partition_path_column.py` and use the same table of
-escapes, so both sides agree on every character.
+This module does not import pyspark. The writer checks every new path with it before it creates the folder, and readers take
+values out of a path. The expressions that make paths from columns are in `partition_path_column.py` and use the same table of
+escapes, so both modules agree on every character.
 
 Promise: a path that `check_partition_path` accepts stays below the table's base path, and is a plain folder there.
 """

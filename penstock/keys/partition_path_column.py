@@ -20,7 +20,7 @@ _ESCAPED_REGEX = r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]"
 def make_key_columns(
     schema: StructType, names: Sequence[str], settings: KeySettings, key: tuple[Column | None, str | None]
 ) -> KeyColumns:
-    """Return the key columns for a given record key and a partition path with one folder per field.
+    """Return the `KeyColumns` of a generator whose partition path has one folder per field.
 
     Args:
         names: the partition path fields. The value of a field names its folder.

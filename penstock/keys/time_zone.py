@@ -1,8 +1,8 @@
-"""Parses the time zone names in options as Hudi does, and returns names that Spark understands in the same way. Pure.
+"""Parses the time zone names in options as Hudi does, and returns names that Spark understands in the same way.
 
-Hudi goes through Java's `TimeZone` and then Joda-Time. Both know regions (`Europe/Berlin`), three-letter names (of which Joda's
-meaning counts: `EST` is New York, with summer time) and `GMT+8:00`. Java silently takes any other name for GMT; Penstock raises
-OptionError.
+Hudi parses a name with Java's `TimeZone` and then with Joda-Time. Both know regions (`Europe/Berlin`), offsets (`GMT+8:00`) and
+three-letter names. The meaning of a three-letter name is Joda's: `EST` is New York, with summer time. Java silently takes any
+other name for GMT; Penstock raises OptionError. This module does not import pyspark.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """TimestampBasedKeyGenerator: the partition path is a time, printed by a date pattern. The record key is one field.
 
-If no option names an output zone, numbers and timestamps are printed in the session's zone; Hudi takes that of the JVM. A null
-value goes to the partition of one unit after 1970 (one second, one millisecond, ...), not to the default partition.
+If no option names an output zone, numbers and timestamps are printed in the session's zone; Hudi takes that of the JVM. As in
+Hudi, a row with a null value does not go to the default partition. It goes to the partition of the time one unit (one second, one
+millisecond, ...) after the beginning of 1970.
 """
 
 from __future__ import annotations
@@ -239,7 +240,8 @@ def _print_field(field: Field, form: TimeFormat, settings: KeySettings) -> Colum
 def _print_text_field(text: Column, form: TimeFormat, *, escape: bool) -> Column:
     """Return an expression that parses a date string and prints its time by the output pattern.
 
-    A null is printed as the time one millisecond after 1970. A date string that no input pattern fits raises an error.
+    A null is printed as the time one millisecond after the beginning of 1970. A date string that no input pattern fits raises an
+    error.
     """
     one_ms = moment_in(form.input_zone or form.output_zone or UTC, F.lit(1).cast("long"))
     # Rows that were read from a table may hold the default partition's name for null.
@@ -256,7 +258,7 @@ def _print_text_field(text: Column, form: TimeFormat, *, escape: bool) -> Column
 def _millis_of_number(field: Field, form: TimeFormat) -> Column:
     """Return an expression for the field's number as milliseconds since 1970, rounded toward zero like Java's TimeUnit.
 
-    A null value becomes one unit after 1970. A number beyond any date raises an error when Spark evaluates the row.
+    A null value counts as the number 1, as in Hudi. A number beyond any date raises an error when Spark evaluates the row.
 
     Raises:
         OptionError: `timestamp.type` says that the column holds date strings.

@@ -1,6 +1,7 @@
 """Spark expressions that print values as strings, for record keys and partition paths; and expressions that raise errors.
 
-Every string is the one that Hudi's Avro path writes, whatever the operation, so that a table has one form only:
+Hudi prints some values in one format when it writes Avro records (upsert, insert), and in another one when it writes Spark rows
+(bulk_insert). Penstock uses the format of Avro records for every operation, so that a key has the same text in the whole table:
 
 - numbers and booleans as Java prints them (`7`, `1.5`, `1.0E10`, `true`), decimals with their scale (`12.30`; below 0.000001 Java
   changes to `1E-10`), dates as `2024-02-29`;
@@ -106,6 +107,8 @@ def unsupported_type(field: Field, option: str) -> SchemaError:
 
 def fail(message: str, value: Column | None = None) -> Column:
     """Return an expression that raises an error with this message when Spark evaluates it for a row.
+
+    On the driver `error_text.typed_error` turns Spark's exception into a RecordKeyError.
 
     Args:
         value: a string column whose value replaces `{}` in the message; None: the message is raised unchanged.

@@ -57,10 +57,10 @@ class DebeziumMySql(Merger):
         return _has_operation(new, DEBEZIUM_OPERATION, "d", "MySqlDebeziumAvroPayload") | delete_flags(new)
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return a mask over the incoming rows, true where a log gets a delete entry instead of a row: for every delete.
+        """Return a mask over the incoming rows, true for deletes: a log gets entries of a delete block for them, not rows.
 
         Raises:
-            SchemaError: a row has no binary log position, so a reader of the log could not order it.
+            SchemaError: a row has no binary log position, so a reader of the log file could not tell which row is newer.
         """
         _parse_binlog_positions(_check_positions(new, MYSQL_POSITION, "MySqlDebeziumAvroPayload"))
         return self.is_delete(new)
@@ -68,7 +68,7 @@ class DebeziumMySql(Merger):
 
 @dataclass(frozen=True)
 class DebeziumPostgres(Merger):
-    """PostgresDebeziumAvroPayload: the row with the greater log position wins; at the same position the incoming row wins.
+    """PostgresDebeziumAvroPayload: the row with the greater position in the database's log wins; if equal, the incoming row wins.
 
     Values that Debezium did not send are taken from the stored row.
     """
@@ -91,10 +91,10 @@ class DebeziumPostgres(Merger):
         return _has_operation(new, DEBEZIUM_OPERATION, "d", "PostgresDebeziumAvroPayload") | delete_flags(new)
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return a mask over the incoming rows, true where a log gets a delete entry instead of a row: for every delete.
+        """Return a mask over the incoming rows, true for deletes: a log gets entries of a delete block for them, not rows.
 
         Raises:
-            SchemaError: a row has no log position, so a reader of the log could not order it.
+            SchemaError: a row has no position in the database's log, so a reader could not tell which row is newer.
         """
         _check_positions(new, POSTGRES_POSITION, "PostgresDebeziumAvroPayload")
         return self.is_delete(new)
@@ -163,7 +163,12 @@ def _parse_binlog_positions(positions: pa.ChunkedArray) -> tuple[npt.NDArray[np.
 
 
 def _parse_numbers(parts: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
-    """Return the field `name` of a struct column as integers; 0 for a null. The field holds strings of digits."""
+    """Convert one part of the parsed positions, `file` or `offset`, from strings of digits to integers; 0 for a null.
+
+    Args:
+        parts: a struct column with the fields `file` and `offset`.
+        name: the field to convert.
+    """
     numbers = pc.cast(pc.struct_field(parts, name), pa.int64())
     return np.asarray(pc.fill_null(numbers, 0), dtype=np.int64)
 

@@ -46,7 +46,7 @@ class MaskedUpdate(OrderedMerger):
 
     @classmethod
     def from_settings(cls, settings: PayloadSettings) -> Merger:
-        """Return the merger for the table's ordering column and the option `penstock.payload.mask.column`."""
+        """Return a merger that orders rows by the ordering column and reads the mask from `penstock.payload.mask.column`."""
         return cls(settings.ordering, settings.own.get("mask.column", MASK))
 
     @property
@@ -66,7 +66,10 @@ class MaskedUpdate(OrderedMerger):
         return deletes
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return false for all rows: a log holds deletes as rows, not as delete entries.
+        """Return false for all rows: deletes are logged as rows, not in delete blocks.
+
+        So the merger can compare them with stored rows when the log is read. The rows are also checked, because an error would
+        otherwise show only when the log is read.
 
         Raises:
             SchemaError: a row's mask names an unknown column, or its operation is unknown.
@@ -113,7 +116,7 @@ class MaskedUpdate(OrderedMerger):
     def _take_last_supplied(self, runs: Runs, supplied: Flags, is_whole: Flags) -> pa.Table:
         """Return one row per run (the rows of one key): in each column the last value that a row of the run supplied.
 
-        The mask column of the row names all columns that any row of the run supplied.
+        The mask of the returned row names all columns that any row of the run supplied.
 
         Args:
             supplied: true where a row (first axis) supplies a column (second axis).
@@ -136,7 +139,10 @@ class MaskedUpdate(OrderedMerger):
         return pa.table(columns, schema=runs.rows.schema)
 
     def _is_always_supplied(self, rows: pa.Table) -> Flags:
-        """Return one flag per column, true where every row supplies the column, whether the row's mask names it or not."""
+        """Return one flag per column, true where every row supplies the column, whether the row's mask names it or not.
+
+        These are the meta columns, the ordering column, the mask itself, and the columns that mark deletes.
+        """
         always = {self.mask, DELETE_FLAG, OPERATION_COLUMN, *META_COLUMNS}
         if self.operation:
             always.add(self.operation)

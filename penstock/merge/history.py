@@ -70,7 +70,9 @@ class KeepHistory(JoiningMerger):
         return kind
 
     def _make_ranking(self, kind: pa.ListType) -> Callable[[pa.Array], Positions] | None:
-        """Return a function that ranks versions by ordering value; None if a version does not have the ordering column.
+        """Return a function that computes a number for each version, by which the versions of a row are sorted.
+
+        The numbers compare as the ordering values do. None if versions do not keep the ordering column.
 
         Args:
             kind: the type of the history column, a list of structs.
@@ -88,7 +90,7 @@ class KeepHistory(JoiningMerger):
 
 
 def _wrap_in_lists(rows: pa.Table, kind: pa.ListType) -> pa.ChunkedArray:
-    """Return a list column with one list per row. The list holds one struct, made of the row.
+    """Return a history column in which each row has itself as the only version: a list with one struct, made of the row.
 
     Args:
         kind: the type of the history column; its struct says which columns to take.

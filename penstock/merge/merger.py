@@ -82,24 +82,25 @@ class Merger:
     def is_user_function(self) -> bool:
         """Whether a function that the user registered merges the rows.
 
-        The function may drop a row that is not a delete, and may change rows of new keys. So callers must call `insert` only
-        once for each row of a new key.
+        The function may drop a row that is not a delete, and may change rows of new keys. A second call could change a row
+        again, so callers must call `insert` only once for each row of a new key.
         """
         return False
 
     @property
     def keeps_partition(self) -> bool:
-        """Whether a merged row that has the stored row's partition columns also stays in the stored row's partition.
+        """Whether the partition columns of the merged row decide its partition, if the incoming row has another partition.
 
-        False for Hudi's payloads: there the merged row goes to the incoming row's partition.
+        If true, a merged row whose partition columns are those of the stored row stays in the stored row's partition. False for
+        Hudi's payloads: there the merged row always goes to the incoming row's partition.
         """
         return False
 
     @property
     def logs_deletes_as_rows(self) -> bool:
-        """Whether deletes are written to a log as rows instead of delete entries.
+        """Whether deletes are written to a log as rows, instead of entries in a delete block.
 
-        If true, the merger decides about the deletes when the log is read.
+        If true, the merger decides when the log is read whether the row deletes its key.
         """
         return False
 
@@ -110,7 +111,9 @@ class Merger:
         return delete_flags(new)
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return a mask over the incoming rows, true where a log gets a delete entry instead of a row. By default: every delete.
+        """Return a mask over the incoming rows, true where a log gets an entry in a delete block instead of a row.
+
+        By default these are all deletes.
 
         Raises:
             SchemaError: a row could not be merged later, when the log is read.

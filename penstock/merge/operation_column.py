@@ -59,9 +59,12 @@ class WithOperation(Merger):
         return self.merger.is_delete(new) | operation_deletes(new)
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return a mask over the incoming rows, true where a log gets a delete entry instead of a row: the wrapped merger's mask.
+        """Return the wrapped merger's mask over the incoming rows: true where a log gets an entry in a delete block.
 
-        Rows with the operation `D` are written to the log as rows.
+        Rows that are deletes only by the operation `D` are logged as rows.
+
+        Raises:
+            SchemaError: an operation is none of `I`, `-U`, `U`, `D`.
         """
         operation_deletes(new)  # raises for an unknown operation, before the row is in a log
         return self.merger.is_delete_entry(new)

@@ -1,7 +1,8 @@
 """Base classes of Penstock's own mergers: `OrderedMerger`, and `JoiningMerger` for mergers that join two rows to one.
 
 The rows of a key in a batch are sorted by ordering value, then by arrival. A delete among them discards the rows before it, and
-the rows after it take no value from the stored row (mark `FRESH`). A delete that is older than the stored row is ignored.
+the rows after it take no value from the stored row (the column `FRESH` marks them). A delete that is older than the stored row is
+ignored.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from penstock.schema import META_COLUMNS
 
 
 class OrderedMerger(Merger):
-    """A base class of mergers: a delete or a fresh row takes effect unless the stored row has the greater ordering value.
+    """A base class of mergers that compare deletes by ordering value: a delete older than the stored row is ignored.
 
-    A row is fresh if a delete of its key precedes it in the batch or log. A fresh row takes no value from the stored row.
+    A row is fresh if a delete of its key precedes it in the batch or log. A fresh row replaces the stored row and takes no value
+    from it, unless the stored row has the greater ordering value.
     """
 
     logs_deletes_as_rows = True
@@ -38,7 +40,10 @@ class OrderedMerger(Merger):
         return (self.ordering,) if self.ordering else ()
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return false for all rows: a log holds deletes as rows, not as delete entries."""
+        """Return false for all rows: deletes are logged as rows, not in delete blocks.
+
+        So the merger can compare them with stored rows when the log is read.
+        """
         return np.zeros(new.num_rows, np.bool_)
 
     def stored_is_newer(self, old: pa.Table, new: pa.Table) -> Flags:
@@ -89,10 +94,13 @@ class JoiningMerger(OrderedMerger):
         return _take_later_meta_columns(rows, old, new)
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return false for all rows: a log holds deletes as rows, not as delete entries.
+        """Return false for all rows: deletes are logged as rows, not in delete blocks.
+
+        So the merger can compare them with stored rows when the log is read. The column types are also checked, because an error
+        would otherwise show only when the log is read.
 
         Raises:
-            SchemaError: the columns have types that cannot be joined later, when the log is read.
+            SchemaError: the columns have types that cannot be joined.
         """
         no_rows = drop_marks(new).slice(0, 0)
         self.join(no_rows, no_rows, np.zeros(0, np.bool_))
@@ -111,7 +119,7 @@ class JoiningMerger(OrderedMerger):
 def drop_before_deletes(runs: Runs) -> tuple[Runs, Flags]:
     """Sort each run (the rows of one key) by ordering value, then drop the run's last delete and all rows before that delete.
 
-    A delete with no row behind it is kept. Return the remaining runs, and a mask over the runs: true where a delete preceded the
+    A delete with no row after it is kept. Return the remaining runs, and a mask over the runs: true where a delete preceded the
     remaining rows.
     """
     runs = runs.sort_by_ordering()

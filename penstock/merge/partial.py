@@ -83,7 +83,7 @@ class PartialUpdate(Merger):
 
     @classmethod
     def from_settings(cls, settings: PayloadSettings) -> Merger:
-        """Return the merger for the table's ordering column."""
+        """Return a merger that compares rows by the table's ordering column, if there is one."""
         return cls(settings.ordering)
 
     @property
@@ -137,8 +137,8 @@ class PartialUpdate(Merger):
 def _find_first_merged(runs: Runs) -> Positions:
     """Return for each run (the rows of one key) the position of the first row to merge. Rows before a delete are discarded.
 
-    For a run without deletes this is its first row. For other runs only ranks and delete flags are read. The loop handles the
-    first row of these runs, then the second row, and so on.
+    For a run without deletes this is its first row. For other runs the ordering values and delete flags decide. The loop
+    handles the first row of these runs, then the second row, and so on.
     """
     firsts = runs.starts.copy()
     if not delete_flags(runs.rows).any():
@@ -171,8 +171,8 @@ def _find_first_merged(runs: Runs) -> Positions:
 def _sort_by_precedence(runs: Runs) -> Runs:
     """Return a copy in which each run (the rows of one key) is sorted so that a column's last non-null value is its merged value.
 
-    A row with the greatest ordering value so far stays behind the rows that came before it. Any other row is late and is put in
-    front, so it only fills columns that are null in all these rows.
+    A row whose ordering value is at least that of all earlier rows stays after them. Any other row is late. It is put in front
+    of them, so it only fills columns that are null in all of them.
     """
     if runs.ranks is None:
         return runs
@@ -189,9 +189,9 @@ def _sort_by_precedence(runs: Runs) -> Runs:
 
 
 def _make_dense(ranks: Positions) -> Positions:
-    """Return small non-negative numbers that compare as the ranks do.
+    """Return small non-negative numbers that compare as the ranks do. (Ranks are numbers that compare as ordering values do.)
 
-    The ranks of a column of longs are its values. These may be negative, or so large that a product with them overflows.
+    The ranks of a column of longs are its values. They may be negative, or so large that the caller's multiplication overflows.
     """
     if ranks.min(initial=0) >= 0 and ranks.max(initial=0) <= len(ranks):
         return ranks

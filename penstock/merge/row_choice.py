@@ -1,8 +1,9 @@
 """`Choice` and `Fate`: what happens to a stored row when an incoming row has the same key.
 
-A merger returns a choice for each (stored, incoming) pair of rows. The locating stage of a write decides a fate for each pair
-before a merger is called. Both are passed as int8 arrays with one element per pair, so their members are numpy int8 scalars:
-comparing an array with a member stays an int8 operation. (An IntEnum member would widen every array to int64.)
+A merger returns a choice for each (stored, incoming) pair of rows. Before a merger is called, the stage of a write that finds the
+stored row of each incoming key decides a fate: whether the merger is asked at all. Both are passed as int8 arrays with one
+element per pair, so their members are numpy int8 scalars: comparing an array with a member stays an int8 operation. (An IntEnum
+member would widen every array to int64.)
 """
 
 from __future__ import annotations

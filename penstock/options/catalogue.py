@@ -219,7 +219,7 @@ def _set_twice(option: Option[Any] | None, first: tuple[str, str], second: tuple
 
 
 def _is_in_family(name: str) -> bool:
-    """Whether a key begins with the prefix of a family of options, which are accepted without effect."""
+    """Whether a key begins with the prefix of a `Family`: options that are accepted without effect."""
     for area in AREAS:
         for family in area.families:
             if name.lower().startswith(family.prefix):
@@ -267,8 +267,8 @@ def _warn_ignored(options: Options) -> None:
 def _find_nearest(lower: str) -> str | None:
     """Return the key or alias that a user may have meant by an unknown key, given in lower case; None if none is similar.
 
-    This is an option with the same purpose as an option of another table format, a key of which only the beginning is missing,
-    or the most similar key.
+    The first of these that exists: the option for the same purpose as that of another table format, a key that ends with the
+    unknown key (the user left out its beginning), or the most similar key.
     """
     if lower in _NAMES_ELSEWHERE:
         return _NAMES_ELSEWHERE[lower]

@@ -93,7 +93,7 @@ def _early_conflicts(options: Options) -> str | None:
 
 
 def _generated_keys(options: Options) -> str | None:
-    """Check that no option needs real record keys if keys are generated. Returns the problem; None if there is none."""
+    """Check that no option needs record key columns if the writer generates keys. Returns the problem; None if there is none."""
     if _record_key(options):
         return None
     clashes = [option.key + "=true" for option in (COMBINE_BEFORE_INSERT, INSERT_DROP_DUPLICATES) if options[option]]
@@ -115,7 +115,10 @@ def _drop_duplicates_in_bulk_insert(options: Options) -> str | None:
 
 
 def _sort_mode(options: Options) -> str | None:
-    """Check that a sorted bulk insert is into a table with meta columns. Returns the problem; None if there is none."""
+    """Check that a sorted bulk insert is into a table with meta columns. Returns the problem; None if there is none.
+
+    The meta columns are needed because the rows are sorted by them.
+    """
     mode = options[BULK_INSERT_SORT_MODE]
     if options[OPERATION] is not Operation.BULK_INSERT or mode == "NONE" or options[POPULATE_META_FIELDS]:
         return None
@@ -123,7 +126,10 @@ def _sort_mode(options: Options) -> str | None:
 
 
 def _key_generator_without_meta_fields(options: Options) -> str | None:
-    """Check that a table without meta columns has a key generator that needs none. Returns the problem; None if there is none."""
+    """Check that a table without meta columns has a key generator that needs none. Returns the problem; None if there is none.
+
+    Only simple, non-partitioned and complex key generators need none.
+    """
     if options[POPULATE_META_FIELDS]:
         return None
     name = options[KEY_GENERATOR_CLASS]
@@ -171,7 +177,10 @@ def _consistent_hashing(options: Options) -> str | None:
 
 
 def _bucket_layout(options: Options) -> str | None:
-    """Check that the layout of the bucket index is only set with that index. Returns the problem; None if there is none."""
+    """Check that hoodie.storage.layout.type=BUCKET is only set with the bucket index. Returns the problem; None if there is none.
+
+    The same holds for a partitioner of that layout.
+    """
     if options[INDEX_TYPE] == "BUCKET":
         return None
     if options[STORAGE_LAYOUT_TYPE] == "BUCKET":
@@ -184,9 +193,10 @@ def _bucket_layout(options: Options) -> str | None:
 
 
 def _duplicate_policy(options: Options) -> str | None:
-    """Check that the policy for duplicates and the merging of inserts agree. Returns the problem; None if there is none.
+    """Check that the two options for duplicate keys in an insert agree. Returns the problem; None if there is none.
 
-    In Hudi an insert with another policy than `fail` appends rows to small files, whatever the second option says.
+    The options are hoodie.datasource.insert.dup.policy and hoodie.merge.allow.duplicate.on.inserts. In Hudi an insert with
+    another policy than `fail` appends rows to small files, even if the second option is false.
     """
     policy = options[INSERT_DUP_POLICY]
     if options[OPERATION] is not Operation.INSERT or not options.is_set(INSERT_DUP_POLICY) or policy == "fail":
@@ -204,7 +214,10 @@ def _delete_marker(options: Options) -> str | None:
 
 
 def _two_names_for_one_thing(options: Options) -> str | None:
-    """Check that a write option and its table property agree if both are set. Returns the problem; None if there is none."""
+    """Check that a write option and its table property agree if both are set. Returns the problem; None if there is none.
+
+    An example is hoodie.datasource.write.recordkey.field and hoodie.table.recordkey.fields.
+    """
     pairs: tuple[tuple[Option[Any], Option[Any]], ...] = (
         (RECORD_KEY_FIELD, STORED_RECORD_KEY_FIELDS),
         (PRECOMBINE_FIELD, STORED_PRECOMBINE_FIELD),

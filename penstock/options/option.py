@@ -43,7 +43,8 @@ class Option(Generic[T]):
 
     * none of the four fields is set: every value has the effect that `doc` describes;
     * `accepted`: the option tunes a part of the JVM engine that Penstock does not have; it has no effect on the rows;
-    * `waits_for`: the option belongs to a feature that Penstock does not have yet, and whose own switch is refused; no effect;
+    * `waits_for`: the option tunes a feature that Penstock does not have yet; it has no effect, because the option that turns the
+      feature on is refused;
     * `supported`: only these values are supported, all others are refused. `()` refuses every value;
     * `supported` and `ignored`: the other values change no rows, and are accepted with an `IgnoredOptionWarning`.
 
@@ -123,7 +124,7 @@ class Option(Generic[T]):
         raise Unsupported(f"option '{self.key}' is {self.shown(raw)}, which Penstock does not support: {self.way_out}")
 
     def ignores(self, raw: str) -> bool:
-        """Whether the value `raw` is accepted without effect, unlike in Hudi."""
+        """Whether the value `raw`, which has an effect in Hudi, is accepted without effect in Penstock."""
         return bool(self.ignored) and not self.supports(raw)
 
     @property
@@ -267,7 +268,7 @@ def words(raw: str) -> tuple[str, ...]:
 
 
 def comma_list(raw: str) -> str:
-    """Parse a comma-separated list as one string, without blanks at its ends. The caller splits it, unlike with `words`."""
+    """Parse a comma-separated list as one string, without blanks at its ends. Unlike `words`, this does not split the list."""
     return raw.strip()
 
 

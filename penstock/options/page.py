@@ -105,7 +105,10 @@ def render_missing() -> str:
 
 
 def _refused_values(option: Option[Any]) -> str:
-    """Return an option with its refused values, such as `key=true`; `key=…` if these cannot be listed."""
+    """Return an option with its refused values, such as `key=true`.
+
+    If these cannot be listed, return `key=…`, or only the key if every value is refused.
+    """
     if option.parse is boolean and option.default is not None:
         return f"`{option.key}={to_raw(not option.default)}`"
     if option.allowed:

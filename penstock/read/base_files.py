@@ -1,9 +1,10 @@
-"""Base files as DataFrames, by Spark's own Parquet reader over an explicit list of files.
+"""Base files as DataFrames: Spark's own Parquet reader reads an explicit list of files.
 
-Files are grouped into branches, and each branch becomes one DataFrame. The files of a branch hold the same columns in older
-types (`widened_types.py`), and lie in partitions where the same partition columns are null (`partition_values.py`). Where path
-and value map one to one, a partition column is an expression over the file's path. Spark then evaluates a filter on that column,
-added later by `where`, a view or SQL, on the list of files, before it opens any file.
+Files are grouped into branches, and each branch becomes one DataFrame. The files of a branch have two things in common: the
+columns that they hold in an older type than the table has now (`widened_types.py` finds them), and the partition columns that are
+null in their partitions (`partition_values.py`). If the partition path determines the value of a partition column exactly, the
+column is an expression over the file's path. Then Spark evaluates a filter on that column, added later by `where`, a view or SQL,
+on the list of files, before it opens any file.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _SIMPLE = re.compile(r"[A-Za-z0-9_.=/-]*")
 
 @dataclass(frozen=True)
 class TableScan:
-    """What all DataFrames of one query share: session, plan, columns, and how partition columns and older types are read."""
+    """The arguments that all DataFrames of one query share: session, plan, columns, and how partition columns are read."""
 
     spark: SparkSession
     plan: QueryPlan
@@ -55,7 +56,7 @@ class TableScan:
 
 
 class _Branch(NamedTuple):
-    """What base files have in common that are read as one DataFrame: null partition columns, and columns in older types."""
+    """The properties by which base files are grouped. All files with the same two values are read as one DataFrame."""
 
     #: Partition columns that are null or empty in these files.
     nulls: frozenset[str]
@@ -164,8 +165,8 @@ def _name_files(spark: SparkSession, files: Sequence[str], base_path: str) -> li
 def _name_by_patterns(files: Sequence[str], base_path: str) -> list[str]:
     """Return a few glob patterns `{first,second}` that name all files, because each path passed to Spark costs a JVM call.
 
-    There are at least two patterns: Spark takes a single pattern for a folder that a stream may have written, and logs a warning
-    with a long stack trace. A file with special characters in its path is passed by itself.
+    There are at least two patterns, because Spark checks whether a single path is the output folder of a stream. For a pattern
+    this check logs a warning with a long stack trace. A file with special characters in its path is passed by itself.
     """
     simple = [path for path in files if _SIMPLE.fullmatch(path)] if _SIMPLE.fullmatch(base_path) else []
     relative = [path[len(base_path) + 1 :] for path in simple]

@@ -1,6 +1,6 @@
 """Which file groups the writes of an incremental query's range changed, and whether their files still exist.
 
-Kernels: commit metadata and file slices in, values out.
+The functions compute this from commit metadata and file slices. They read no storage.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ class ChangedFiles:
     def find_missing(self, file_slice: FileSlice | None) -> MissingFile | None:
         """Return the first of these files that the slice does not have; None if the slice has all of them.
 
-        A compaction repair renames log files that were written on top of a pending compaction: then the slice has log files of a
-        later base instant. Each of these makes up for one log file that is not found under its old name.
+        A compaction repair renames log files that were written while the compaction was pending: they get the later base
+        instant of the compaction. So a log file that is not found under its old name may exist under a new one. Each log file of
+        the slice that has an unknown name and a later base instant counts as one of the missing log files.
 
         Args:
             file_slice: the slice that the file group has now; None: the file group has no slice any more.
@@ -69,12 +70,13 @@ def find_changed_groups(
 ) -> dict[GroupKey, ChangedFiles]:
     """Return the file groups that the writes changed, each with its changed files. Replaced file groups are left out.
 
-    Only the newest slice of each file group needs to be read: a row that was written twice is in the later file, and a row that
-    clustering moved is in a file of the clustering.
+    Only files of the newest slice of each file group are returned: a row that was written twice is in the later file, and a row
+    that clustering moved is in a file of the clustering.
 
     Args:
         writes: the completed writes of the range, oldest first.
-        is_unscheduled: whether a base instant is that of a compaction that was removed from the timeline.
+        is_unscheduled: whether a base instant is that of a compaction that was removed from the timeline. Log files of this base
+            instant were renamed.
     """
     changed: dict[GroupKey, ChangedFiles] = {}
     replaced: set[GroupKey] = set()
@@ -122,9 +124,11 @@ def _with_file(known: ChangedFiles | None, base_instant: str, name: str, time: s
 def _with_renamed(known: ChangedFiles | None, name: str) -> ChangedFiles:
     """Return a copy of the changed files of a file group with a renamed log file added.
 
+    The log file was renamed when its compaction was unscheduled.
+
     Args:
         known: the changed files so far; None: there are none.
-        name: the name of the log file.
+        name: the old name of the log file, which the commit metadata has.
     """
     known = known or ChangedFiles("")
     return replace(known, renamed=(*known.renamed, name))

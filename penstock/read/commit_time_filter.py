@@ -1,4 +1,7 @@
-"""Filters of an incremental query: keep the rows whose commit time is in its range, in workers (Arrow) or in Spark."""
+"""Filters of an incremental query: keep the rows whose `_hoodie_commit_time` is in its range.
+
+`keep_changed_rows` filters Arrow tables in Python workers, which read slices with logs. `filter_changes` filters a DataFrame.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,9 @@ def keep_changed_rows(rows: pa.Table, changes: InstantRange) -> pa.Table:
 def filter_changes(frame: DataFrame, plan: QueryPlan) -> DataFrame:
     """Return `frame` with only the rows that an incremental query asks for, by commit time and by the conditions in its options.
 
-    For other queries `frame` is returned unchanged. Spark pushes the filter down to its Parquet reader, which skips row groups. A
-    filter by range uses only the least and greatest commit time of a row group; a filter by single times also uses its
-    dictionary.
+    For other queries `frame` is returned unchanged. Spark pushes the filter down to its Parquet reader, which skips row groups.
+    If the commits of the range are few, the filter lists their times instead of comparing with begin and end. The Parquet reader
+    then skips row groups also by their dictionary, not only by their least and greatest commit time.
 
     Raises:
         OptionError: a condition of hoodie.datasource.read.incr.filters is not valid Spark SQL for the table's columns.

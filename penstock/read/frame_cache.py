@@ -30,7 +30,10 @@ _lock = Lock()
 
 
 def find_frame(spark: SparkSession, query: Query, table: TableState) -> DataFrame | None:
-    """Return the cached DataFrame of an equal query over the same timeline and table properties; None if there is none."""
+    """Return the cached DataFrame of an equal query over the same timeline and table properties; None if there is none.
+
+    The DataFrame becomes the most recently used one of the cache.
+    """
     key = _frame_key(spark, query, table)
     with _lock:
         frame = _frames.get(key)
@@ -42,6 +45,8 @@ def find_frame(spark: SparkSession, query: Query, table: TableState) -> DataFram
 
 def keep_frame(spark: SparkSession, plan: QueryPlan, query: Query, frame: DataFrame) -> None:
     """Add the DataFrame of a query to the cache if the DataFrame reads many files and no log files.
+
+    If the cache is full, the least recently used DataFrame is removed.
 
     Args:
         plan: the plan that `frame` reads.

@@ -6,7 +6,7 @@
 
 So a row that changed twice is returned once, and rows that were deleted or replaced are not returned. Compaction and clustering
 keep the commit time of the rows that they move, so these rows are not returned as new. If a clean deleted a file of the range,
-the query raises ChangesLost; with INCREMENTAL_FALLBACK_FULL_SCAN it scans the current table instead.
+the query raises ChangesLost; with the option `INCREMENTAL_FALLBACK_FULL_SCAN` it scans the current table instead.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def plan_incremental(query: Query, table: TableState) -> QueryPlan:
     """Plan an incremental query: decide which file slices the query reads.
 
     Raises:
-        OptionError: the query has no begin, or the table does not support incremental queries.
+        OptionError: the query has no begin, or the table has no meta columns or no completed write.
         ChangesLost: files of the range were cleaned.
     """
     _check(query, table)
@@ -72,7 +72,7 @@ def plan_incremental(query: Query, table: TableState) -> QueryPlan:
 
 
 def _check(query: Query, table: TableState) -> None:
-    """Raise OptionError if the query has no begin, or the table does not support incremental queries."""
+    """Raise OptionError if the query has no begin, or the table has no meta columns or no completed write."""
     if not query.since:
         raise OptionError(
             f"Specify the begin instant time to pull from using option {o.BEGIN_INSTANT.key}: an instant of the table, a time, "
@@ -90,9 +90,9 @@ def _check(query: Query, table: TableState) -> None:
 def _find_end(query: Query, table: TableState, asked: InstantRange) -> str:
     """Return the end of the query's range: `asked.end`, or an earlier time if the range has a hole.
 
-    A hole is a pending write with a completed write after it. If the range included the completed write, a reader that continues
-    from there would never see the rows of the pending write. So the range ends with the last completed write before the hole. A
-    pending clustering is no hole: it adds no rows.
+    A hole is a pending write with a completed write after it. A reader usually begins its next query at the end of this one. If
+    the range included the completed write, that next query would miss the rows of the pending write, whose time is earlier. So
+    the range ends with the last completed write before the hole. A pending clustering is no hole, because it adds no rows.
 
     Args:
         asked: the range that the query asks for.
@@ -166,7 +166,7 @@ def _find_slices(query: Query, table: TableState, changes: InstantRange, writes:
 def _is_unscheduled(table: TableState, base_instant: str) -> bool:
     """Whether a base instant is that of an unscheduled compaction: it is neither on the active timeline nor archived.
 
-    Unscheduling a compaction renames the log files that have this base instant.
+    Unscheduling a compaction renames the log files that have this base instant, so they are not found under their old names.
     """
     start = table.timeline.start
     if start is None or base_instant < start:
@@ -191,8 +191,9 @@ def _check_files_exist(changed: dict[GroupKey, ChangedFiles], slices: list[FileS
 def _check_writers_known(table: TableState, changes: InstantRange, writes: list[CompletedWrite], slices: list[FileSlice]) -> None:
     """Raise ChangesLost if a slice may hold changes of a write that is neither on the active timeline nor in the archive.
 
-    Only slices from before the active timeline are checked. The name of a log file does not contain the instant that wrote it. So
-    if one of these slices has log files, the table must have an archive.
+    The metadata of that write is lost, so it is not known which file groups it changed. Only slices with a base instant before
+    the active timeline are checked. If the base instant is in the range, it must be that of a known write. The name of a log file
+    does not say which write wrote it. So if one of these slices has log files, the check only asks that the table has an archive.
 
     Args:
         changes: the range of the query.

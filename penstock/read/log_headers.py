@@ -1,9 +1,9 @@
-"""Headers of log blocks, read on the driver while a query is planned.
+"""Reads the headers of log blocks on the driver while a query is planned.
 
-The headers show three things before any row is read: whether a log is damaged, which blocks count, and which rows of the base
-file the blocks touch. The plan keeps the headers: the driver uses them to choose how each slice is read, and workers do not read
-them again. If the plan has many log files, the driver reads no headers, or only those of slices with large base files; workers
-read the rest.
+The headers show three things before any row is read: whether a log is damaged, which blocks are committed, and which rows of the
+base file the blocks touch (change or delete). The plan keeps the headers. The driver uses them to choose how each slice is read,
+and workers do not read them again. If the plan has many log files, the driver reads no headers, or only those of slices with
+large base files; workers read the rest.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ class _Headers(NamedTuple):
 
 
 def read_log_headers(plan: QueryPlan) -> QueryPlan:
-    """Read block headers on the driver if that is cheap or useful. Return the plan with `log_scans`, `touched` and `damaged`.
+    """Read block headers on the driver if there are few, or if base files are large; warn of damaged logs.
 
-    A damaged log raises Penstock's own error here; raised in a worker, it would arrive as text inside an error of Spark. If the
-    plan has several partitions, a damaged log is only a warning here, since a later filter may exclude its partition.
+    Return the plan with `log_scans`, `touched` and `damaged` set. A damaged log of the plan's only partition raises Penstock's
+    own error here; raised in a worker, it would arrive as text inside an error of Spark. If the plan has several partitions, a
+    damaged log is only a warning here, because a later filter may exclude its partition.
 
     Raises:
         CorruptFile: a file of the plan's only partition is missing or damaged.
@@ -95,9 +96,10 @@ def read_log_headers(plan: QueryPlan) -> QueryPlan:
 
 
 def _slices_for_spark(plan: QueryPlan) -> Sequence[FileSlice]:
-    """Return the slices with logs whose base files Spark may read itself, skipping the rows that the logs touch.
+    """Return the slices with logs whose base files Spark may read itself, without the rows that the logs change or delete.
 
-    The list is empty if the base files are small or the slices are many.
+    The list is empty if the base files are small, because workers then read them faster; if the slices are many, because reading
+    their headers would take too long; and if the query does not merge logs (`skip_merge`).
     """
     if plan.query.options[o.MERGE_TYPE] == "skip_merge":
         return []  # base rows are returned whether a log touches them or not
@@ -107,7 +109,16 @@ def _slices_for_spark(plan: QueryPlan) -> Sequence[FileSlice]:
 
 
 def _read_headers(storage: Storage, file_slice: FileSlice, times: CommittedTimes, needs_positions: bool) -> _Headers:
-    """Read the block headers of a slice's log. `needs_positions`: whether to find the base rows that the log touches."""
+    """Read the block headers of a slice's log.
+
+    Args:
+        times: which instants are committed. Blocks of other instants are ignored.
+        needs_positions: whether to find the rows of the base file that the log changes or deletes.
+
+    Raises:
+        CorruptFile: a log file is missing or damaged.
+        Unsupported: a block has an unknown type or version.
+    """
     scan = scan_slice(storage, file_slice, times)
     for _, block in scan.blocks:
         check_block_type(block)

@@ -2,18 +2,17 @@
 
 Each slice is read in one of three ways:
 
-- Workers read the log alone: in an incremental query whose range begins after the base file was written.
-- Spark reads the base file, and workers the log: if the log names the positions of the rows that it touches. Spark skips those
-  rows (`skip_rows.py`), and can still push down filters and columns. Workers add the rows of the keys in the log: the log's own
-  rows if the log always wins over the base file, otherwise the touched base rows merged with the log. If base rows must be merged
-  and the touched ones are a large part of the base file, the slice is read in the third way.
-- Workers merge the whole slice: in all other cases. Rows reach Spark as Arrow, and Spark cannot push a filter or a choice of
-  columns through Python.
+1. Workers read the log alone: in an incremental query whose range begins after the base file was written.
+2. Spark reads the base file, and workers read the log: if the log names the positions of the rows that it touches (changes or
+   deletes). Spark leaves out those rows (`skip_rows.py`), and can still push down filters and columns. Workers return the rows of
+   the keys in the log: the log's own rows if the log always wins over the base file, otherwise the touched base rows merged with
+   the log. If base rows must be merged and the log touches a large part of the base file, the slice is read in the third way.
+3. Workers merge the whole slice: in all other cases. Rows reach Spark as Arrow.
 
-So filters and columns are applied before workers start, where possible. If partitions are few and large, each has a DataFrame
-of its own whose partition columns are literals, and Spark drops the DataFrames that a filter excludes. The same holds for slices
-whose logs are known to be damaged: a query with a filter for other partitions does not read them. If the caller names the wanted
-columns, workers read no others.
+Spark cannot push a filter or a choice of columns through Python. So, where possible, filters and columns are applied before
+workers start. If partitions are few and large, each has a DataFrame of its own whose partition columns are literals, and Spark
+drops the DataFrames that a filter excludes. Partitions with damaged logs have DataFrames of their own, too, so that a query with
+a filter for other partitions does not read them. If the caller names the wanted columns, workers read no others.
 """
 
 from __future__ import annotations
@@ -71,7 +70,10 @@ RowReader = Callable[[Storage, FileSlice, MergeRules, Sequence[str], "LogScan | 
 
 @dataclass(frozen=True)
 class _WorkerRead:
-    """What workers read from slices with logs, and how they send the rows to Spark. Pickled to the workers."""
+    """The work of all tasks of one DataFrame: which slices and columns workers read, and how they send the rows to Spark.
+
+    Pickled to the workers.
+    """
 
     storage: Storage
     slices: tuple[FileSlice, ...]
@@ -112,12 +114,13 @@ def read_log_slices(scan: TableScan) -> list[DataFrame]:
 
 
 def _choose_skipped_rows(touched: Mapping[FileSlice, Positions], rules: MergeRules) -> dict[FileSlice, Positions]:
-    """Choose the slices whose base files Spark reads itself; return each with the positions of the rows that Spark skips.
+    """Choose the slices whose base files Spark reads itself; return each with the positions of the rows that Spark leaves out.
 
-    The result is empty if the bits for `skip_rows` would take too much memory.
+    The result is empty if the base files have too many rows: `skip_rows` sends one bit for each to every executor.
 
     Args:
         touched: slice → positions of the base file's rows that its log changes or deletes.
+        rules: how base files and logs are merged. If the log always wins, more slices are chosen.
     """
     chosen: dict[FileSlice, Positions] = {}
     for file_slice, positions in touched.items():
@@ -128,7 +131,11 @@ def _choose_skipped_rows(touched: Mapping[FileSlice, Positions], rules: MergeRul
 
 
 def _is_worth_skipping(positions: Positions, rules: MergeRules) -> bool:
-    """Whether Spark should read a base file itself and skip the rows at `positions`, as logs always win or touch few rows."""
+    """Whether Spark should read a base file itself and leave out the rows at `positions`, which its log changes or deletes.
+
+    True if the log always wins over the base file, because then workers need not read the base file. Otherwise true if the log
+    changes few rows, because workers read these rows a second time. False if a position is too great for `skip_rows`.
+    """
     # The bound comes first: a position from a file may be any number, and the share allocates up to the greatest.
     if positions.max(initial=0) > _MOST_SKIPPABLE_ROWS:
         return False
@@ -136,7 +143,10 @@ def _is_worth_skipping(positions: Positions, rules: MergeRules) -> bool:
 
 
 def _touched_share(positions: Positions) -> float:
-    """Estimate the share of a base file's rows that its log touches: their share among the rows up to the last touched one."""
+    """Estimate the share of a base file's rows that its log changes or deletes, from 0 to 1.
+
+    The number of rows in the file is not known here, so the last row of `positions` counts as the last row of the file.
+    """
     if not len(positions):
         return 0.0
     is_touched = np.zeros(1 + int(positions.max()), np.bool_)
@@ -145,7 +155,10 @@ def _touched_share(positions: Positions) -> float:
 
 
 def _read_in_workers(scan: TableScan, slices: Sequence[FileSlice], rules: MergeRules, read_rows: RowReader) -> list[DataFrame]:
-    """Return the rows that workers read from the slices: one DataFrame, or one per partition if partitions are few and large.
+    """Return DataFrames of the rows that workers read from the slices.
+
+    There is one DataFrame for all slices; or one per partition if partitions are few and large, or if files do not store the
+    partition columns. Partitions with damaged logs always have a DataFrame of their own.
 
     Args:
         rules: how workers merge base files and logs.
@@ -170,7 +183,7 @@ def _read_in_workers(scan: TableScan, slices: Sequence[FileSlice], rules: MergeR
 def _read_partition(
     scan: TableScan, path: str, slices: Sequence[FileSlice], rules: MergeRules, read_rows: RowReader
 ) -> DataFrame:
-    """Return a DataFrame over the slices of the partition `path`. Column values that the path names become literals.
+    """Return a DataFrame over the slices of the partition `path`. Columns whose values are in the path become literals.
 
     Args:
         read_rows: the function that yields the rows of one slice in a worker.
@@ -230,9 +243,9 @@ def _read_columns(
 
 
 def _scans_for_workers(plan: QueryPlan, slices: Sequence[FileSlice], read_rows: RowReader) -> dict[FileSlice, LogScan]:
-    """Return the log scans that the driver has made of these slices, without record positions if workers do not use them.
+    """Return the block headers that the driver has read of these slices, without record positions if workers do not use them.
 
-    The scans are kept small because every task receives those of all slices.
+    Positions are most of their size, and every task receives the headers of all slices.
     """
     scans: dict[FileSlice, LogScan] = {}
     for file_slice in slices:
@@ -243,7 +256,7 @@ def _scans_for_workers(plan: QueryPlan, slices: Sequence[FileSlice], read_rows: 
 
 
 def _without_positions(log_scan: LogScan) -> LogScan:
-    """Return the log scan without the record positions in its block headers, which are most of its size."""
+    """Return a copy of a slice's block headers without the record positions, which are most of their size."""
     blocks: list[BlockInFile] = []
     for file, block in log_scan.blocks:
         header = {key: text for key, text in block.header.items() if key != HeaderKey.RECORD_POSITIONS}
@@ -252,9 +265,13 @@ def _without_positions(log_scan: LogScan) -> LogScan:
 
 
 def _cast_back(wanted: StructField, sent: StructField, column: Column | str) -> Column | str:
-    """Return an expression for the column in its wanted type. Workers send a column from the partition path as a string.
+    """Return an expression that casts a column from the type in which workers send it to the type that the query wants.
+
+    The types differ only for a column whose value comes from the partition path: workers send it as a string.
 
     Args:
+        wanted: the column with the type of the query.
+        sent: the column with the type in which workers send it.
         column: an expression for the column as workers send it.
     """
     if wanted.dataType == sent.dataType:
@@ -297,7 +314,10 @@ def _run_tasks(work: _WorkerRead, tasks: int, batches: Iterator[pa.RecordBatch])
 
 
 def _send_slice(work: _WorkerRead, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one slice as record batches in the form in which workers send them to Spark. Runs in workers."""
+    """Yield the rows of one slice as record batches, with the columns that workers send to Spark. Runs in workers.
+
+    Rows out of the range of an incremental query are left out. An error names the file group.
+    """
     log_scan = work.log_scans.get(file_slice)
     try:
         for rows in work.read_rows(work.storage, file_slice, work.rules, work.schema.names, log_scan):

@@ -1,8 +1,9 @@
-"""Meta columns on their way from workers to Spark, encoded as numbers and flags where Spark can rebuild the text.
+"""Encodes meta columns as numbers and flags while workers send rows to Spark, which rebuilds the strings.
 
 Sending rows to the JVM costs time per column and per byte, and few queries select meta columns. A commit time, partition path or
-file name is mostly one of a few strings that the driver knows: workers send its number. A record key often equals a data column
-of the row: workers send a flag. Spark rebuilds the string only if a query selects the column. Other values are sent unchanged.
+file name is mostly one of a few strings that the driver knows: workers send its position in a list. A record key often equals a
+data column of the row: workers send a flag that says so. Spark rebuilds the string only if a query selects the column. Other
+values are sent unchanged.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def encoded_schema(columns: StructType, encoding: MetaEncoding) -> StructType:
 
 
 def encode_rows(rows: pa.Table, encoding: MetaEncoding) -> pa.Table:
-    """Return the rows with number and flag columns appended. A string that such a number or flag stands for becomes null.
+    """Return the rows with number and flag columns appended. A string becomes null if its number or flag is sent instead.
 
     Runs in workers.
     """

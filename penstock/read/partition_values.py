@@ -1,16 +1,16 @@
-"""Partition columns from a file's path, so that Spark drops the files of other partitions while it plans.
+"""Takes partition columns from a file's path, so that Spark drops the files of other partitions while it plans.
 
 If the name of a partition's folder determines the column's value exactly, the column is taken from the path in one of three ways:
 
-- as Spark's own partition columns, if folders are `column=value` in plain characters: they cost nothing per row;
-- from a slice of `_metadata.file_path` between the table's path and the file's name, if both are plain: a few bytes are copied
-  per row, then cut at slashes, and decoded if necessary;
-- from `_metadata.file_path`, searched for its slashes from the end, otherwise.
+- As Spark's own partition columns, if folders are `column=value` in plain characters. They cost nothing per row.
+- From the part of `_metadata.file_path` between the table's path and the file's name, if a URL encodes no character of these two.
+  The part is cut out at fixed positions, then split at slashes, and decoded if necessary.
+- Otherwise from `_metadata.file_path`, by counting slashes from its end.
 
 Spark knows `_metadata.file_path` before it opens a file. A filter on an expression over it, added later by `where`, a view or
-SQL, is evaluated on the list of files. If folder and value do not map one to one (times, floating point), the stored column is
-used. The folder of the default partition, which holds nulls and empty strings, is a branch of its own: there the column is an
-expression of literals, so that Spark can see that a filter on any other value matches no row of that folder.
+SQL, is evaluated on the list of files. If a folder's name does not determine the value (timestamps, floating point), the column
+is read from the files. The default partition, whose rows have null or an empty string, is read as a DataFrame of its own. There
+the column is an expression of literals, so that Spark can see that a filter on any other value matches no row of that folder.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class PartitionColumns:
         return text if isinstance(wanted.dataType, StringType) else text.cast(wanted.dataType)
 
     def _text_column(self, name: str) -> Column:
-        """Return an expression that cuts the column's value, as a string, out of the partition path."""
+        """Return a Spark expression for the column's value, as a string, cut out of the partition path of a row's file."""
         text = self._path_column()
         place = self.places[name]
         if place is not None and self.depth > 1:

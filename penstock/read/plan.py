@@ -1,4 +1,4 @@
-"""A query's plan: the file slices it reads, and in which schema.
+"""`QueryPlan`: the file slices that a query reads, and the schema in which it returns their rows.
 
 `plan_query` plans snapshots, read-optimized queries and time travel; `incremental.py` plans incremental queries. Only partitions
 that the query asks for are listed. `log_headers.py` then adds what the headers of log files say, and `scan.py` turns the plan

@@ -15,7 +15,10 @@ from penstock.timeline.store import instant_path, load_timeline
 
 
 def still_holds(plan: QueryPlan) -> bool:
-    """Whether the plan has every file that it should read. If not, a clean deleted a file before the listing: plan again.
+    """Whether the plan surely has every file that it should read. If not, the caller plans the query again.
+
+    Reads the timeline again. The plan may lack a file if its last write was rolled back or archived since, or if a new clean may
+    have deleted a file before the folders were listed.
 
     Raises:
         FileNotFoundError: an instant was archived while it was read.

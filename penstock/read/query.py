@@ -143,6 +143,8 @@ def _parse_bound(options: Options, option: o.Option[str | None]) -> str | None:
 def _find_table(path: str) -> tuple[str, str]:
     """Return the base path of the table that a path is in, and the part of the path below the base path.
 
+    If there is no table, first finish an overwrite of the path that was interrupted between its two renames.
+
     Raises:
         TableNotFound: there is no table at the path or above it.
     """
@@ -168,7 +170,7 @@ def _find_table(path: str) -> tuple[str, str]:
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """Expand a pattern with `{a,b}` to a list of patterns, one per choice."""
+    """Expand a pattern with braces to a list of patterns: `x/{a,b}` becomes `["x/a", "x/b"]`."""
     match = re.search(r"\{([^{}]*,[^{}]*)\}", pattern)
     if not match:
         return [pattern]

@@ -59,7 +59,11 @@ def _scan_files(spark: SparkSession, plan: QueryPlan, schema: StructType) -> Dat
 
 
 def _only_equal(frame: DataFrame, equals: Iterable[tuple[str, object]]) -> DataFrame:
-    """Return `frame` with only the rows that have each (column, value) of `equals`. Raises SchemaError for an unknown column."""
+    """Return `frame` with only the rows that have each (column, value) of `equals`. A value None asks for nulls.
+
+    Raises:
+        SchemaError: `frame` does not have one of the columns.
+    """
     for column, value in equals:
         if column not in frame.columns:
             raise SchemaError(f"the table has no column {column!r}; it has {', '.join(frame.columns)}")

@@ -1,8 +1,9 @@
-"""Reads base files without the rows that their logs touch, by an anti-join of Spark's scan with a broadcast table of bits.
+"""Reads base files without the rows that their logs touch (change or delete).
 
-The broadcast table has one row per base file, with one bit per row of that file: 1 means touched. The bits reach the JVM as JSON
-that Spark parses there. So no Python worker is started for them, and each executor receives them once. Spark pushes filters,
-columns and partitions that a query names later through the join to the files.
+Spark's scan of the base files is anti-joined with a broadcast table of bits. The table has one row per base file, with one bit
+per row of that file: 1 means touched. The bits reach the JVM as JSON that Spark parses there. So no Python worker is started for
+them, and each executor receives them once. Spark pushes filters, columns and partitions that a query names later through the join
+to the files.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class _FileKey(NamedTuple):
 
 
 def _choose_file_key(files: Sequence[BaseFile]) -> _FileKey:
-    """Choose how the join identifies files: by size if all sizes differ, otherwise by name. Sizes compare much faster."""
+    """Choose how the join identifies files: by size if all sizes differ, otherwise by name. Comparing sizes is much faster."""
     if len({file.size_bytes for file in files}) == len(files):
         return _FileKey(True, "_metadata.file_size", "bigint")
     return _FileKey(False, "_metadata.file_name", "string")

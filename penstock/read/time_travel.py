@@ -1,8 +1,8 @@
 """Checks of time travel queries: a query as of an earlier time reads all files of that time, or raises OptionError.
 
-A clean by commits or by hours records the earliest time whose files it kept, and the last clean's record is checked first. A
-clean by file versions records no time, and an earlier clean may have kept fewer files than the last one. So the names of the
-files that cleans deleted are checked too.
+A clean by commits or by hours records the earliest time whose files it kept. First the time that the last clean recorded is
+checked (`check_time`). That is not enough, because a clean by file versions records no time, and an earlier clean may have kept
+fewer files than the last one. So the names of the files that cleans deleted are checked, too (`check_slices`).
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ def check_time(table: TableState, as_of: str) -> None:
 
 
 def earliest_kept(table: TableState) -> str | None:
-    """Return the earliest time as of which the table can be read after its last clean; None if the table was never cleaned.
+    """Return the earliest time as of which the table can be read after its last clean.
 
-    If the last clean records no time, the result is the first instant of the active timeline: archived cleans are not read.
+    If the last clean records no time, this is the first instant of the active timeline, because archived cleans are not read.
+    None if the active timeline has no completed clean.
     """
     cleans = table.timeline.filter(Action.CLEAN, state=State.COMPLETED)
     if not cleans:

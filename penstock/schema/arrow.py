@@ -1,6 +1,7 @@
 """Converts between the Arrow form of a schema and the model. Kernels hold rows in Arrow types.
 
-Reading accepts every Arrow type that Spark or a user may pass. Writing uses exactly one Arrow type for each type of the model.
+`arrow_to_struct` accepts every Arrow type that Spark or a user may pass. `struct_to_arrow` uses exactly one Arrow type for each
+type of the model.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def _is_string(kind: pa.DataType) -> bool:
 
 
 def _is_binary(kind: pa.DataType) -> bool:
-    """Whether the model holds this Arrow type as BYTES. Binaries of a fixed size are not meant."""
+    """Whether the model holds this Arrow type as BYTES. False for binaries of fixed size, which `_SIMPLE` lists separately."""
     return kind in (pa.binary(), pa.large_binary(), pa.binary_view())
 
 

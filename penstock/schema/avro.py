@@ -1,8 +1,8 @@
 """Converts between the Avro form of a schema and the model. Commit files, footers, log blocks and `hoodie.properties` store Avro.
 
-Reading accepts unions with null first or last, references to named types, enums (as strings), and decimals as bytes or fixed.
-Writing follows Hudi's conventions: a schema that Hudi wrote, read and written again, is the same text, down to the order of its
-JSON keys.
+`avro_to_struct` accepts unions with null first or last, references to named types, enums (as strings), and decimals as bytes or
+fixed. `struct_to_avro` follows Hudi's conventions. A schema that Hudi wrote becomes the same text again after both conversions,
+down to the order of its JSON keys.
 """
 
 from __future__ import annotations
@@ -87,7 +87,10 @@ def avro_text(avro: Avro) -> str:
 
 
 def column_defaults(avro: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Return (name, default) of each top-level column of an Avro schema whose default is a boolean, number or string."""
+    """Return (name, default) of each top-level column of an Avro schema whose default is a boolean, number or string.
+
+    `OverwriteNonDefaultsWithLatestAvroPayload` uses them: where an incoming value equals the default, the stored value stays.
+    """
     defaults = []
     for column in avro["fields"]:
         default = column.get("default")
@@ -160,13 +163,13 @@ class _Reader:
         return self.type(branches[0], namespace, path), len(branches) < len(avro)
 
     def _define(self, avro: Mapping[str, Any], namespace: str, kind: Type) -> Type:
-        """Remember a type under its name, if the Avro type has one, and return it."""
+        """Remember the type `kind` under the name of the Avro type `avro`, if it has one, for later references; return `kind`."""
         if "name" in avro:
             self._named[_full_name(avro, namespace)] = kind
         return kind
 
     def _find_named(self, name: str, namespace: str, path: Path) -> Type:
-        """Return the type that a reference by name means. Raise SchemaError if it is not defined or contains itself."""
+        """Return the type that a reference by name means. Raise SchemaError if the type is not defined, or contains itself."""
         full_name = name if "." in name or not namespace else f"{namespace}.{name}"
         if full_name not in self._named:
             raise SchemaError(f"column {dotted(path)} has the type {name!r}, which the schema does not define")
@@ -211,7 +214,10 @@ class _Writer:
                 return name if name and self._defined.get(name) == kind else self.record(kind, place)
 
     def record(self, struct: Struct, place: str) -> AvroRecord:
-        """Return the Avro form of a struct: a record named by the struct's `full_name` if set and free, otherwise by `place`."""
+        """Return the Avro form of a struct, a record.
+
+        Its name is the struct's `full_name`. If that is None, or another record has it already, the name is `place`.
+        """
         full_name = struct.full_name or place
         if full_name in self._defined:
             # Another record has this name: schema evolution changed the record in one of the two places where it occurs.

@@ -1,9 +1,9 @@
 """Converts between the Avro, Arrow and Spark forms of a schema.
 
-Each conversion goes through the model of `model.py`: a fourth form would need two functions, not six. The Avro form follows
-Hudi's conventions exactly. The record is `<table>_record` in namespace `hoodie.<table>`. A nested record has the name of its
-field, and the full name of its parent as namespace. A nullable column is `["null", T]` with default null. A decimal is a fixed.
-The Spark form is the JSON of a `StructType`.
+Each conversion goes through the model of `model.py`, so each form needs only two functions: to the model and back. The Avro form
+follows Hudi's conventions exactly. The record is `<table>_record` in namespace `hoodie.<table>`. A nested record has the name of
+its field, and the full name of its parent as namespace. A nullable column is `["null", T]` with default null. A decimal has the
+Avro type fixed. The Spark form is the JSON of a `StructType`.
 
 A column that Avro cannot hold raises a `SchemaError` that names the column: its name is not an Avro name, or its type is a map
 with keys that are not strings, the null type, an interval or a variant.

@@ -188,9 +188,9 @@ class SchemaMerge:
     def _fill_missing(self, old: Struct, merged: Sequence[Field], missing: Sequence[Field]) -> tuple[Field, ...]:
         """Return the merged columns and the missing ones, which become nullable.
 
-        If a column is missing, no column is new, or `table_order` is set, columns have the table's order. Then a new column
-        stands before the first (in the table's order) of the columns that follow it in the incoming rows. Otherwise columns
-        have the order of the incoming rows.
+        Columns have the order of the incoming rows if some are new, none is missing and `table_order` is not set. Otherwise they
+        have the table's order. A new column is then inserted where it comes before every table column that follows it in the
+        incoming rows: the table `a, b, c` and incoming rows `a, new, c` make `a, b, new, c`.
 
         Args:
             old: the columns of the table.
@@ -243,7 +243,7 @@ _CASTS_UP: dict[Type, tuple[Type, ...]] = {
 
 
 def _reads_as(stored: Type, asked: Type) -> bool:
-    """Whether values stored in existing files as type `stored` can be read as type `asked`. Then the column may widen to `asked`.
+    """Whether values stored in existing files as `stored` can be read as the type `asked`, so that the column may widen to it.
 
     Base files hold decimals as fixed-length bytes, so a decimal can only widen to a decimal with the same number of bytes.
     """

@@ -28,7 +28,10 @@ def with_meta_columns(avro: Avro) -> AvroRecord:
 
 
 def with_operation_column(avro: Avro) -> AvroRecord:
-    """Return the schema with `_hoodie_operation` before the user's columns, and without the five other meta columns."""
+    """Return the schema of a table that keeps change operations: `_hoodie_operation`, then the user's columns.
+
+    The five other meta columns are left out.
+    """
     record = without_meta_columns(avro)
     return {**record, "fields": [_meta_column(OPERATION_COLUMN), *record["fields"]]}
 

@@ -23,7 +23,7 @@ class Simple:
 
 @dataclass(frozen=True)
 class Decimal:
-    """The type of decimal numbers with `precision` digits, at most 38, of which `scale` are behind the point."""
+    """The type of decimal numbers with `precision` digits, at most 38, of which `scale` digits are after the decimal point."""
 
     precision: int
     scale: int
@@ -154,7 +154,7 @@ def drop_record_names(struct: Struct) -> Struct:
 
 
 def dotted(path: Path) -> str:
-    """Return the path of a column for an error message: the names with dots between them, in quotes."""
+    """Return the path of a column for an error message, with dots and in quotes: `'a.b'`."""
     return repr(".".join(path))
 
 
@@ -200,7 +200,10 @@ def _is_avro_letter_or_digit(char: str) -> bool:
 
 
 def _structs_in(kind: Type) -> list[Struct]:
-    """Return the struct that a type is, or that its lists or maps hold, in a list of one; an empty list if there is none."""
+    """Return a list with the struct in a type: the type itself, or the element or value of its lists and maps.
+
+    The list is empty if there is no struct, and never has more than one item.
+    """
     match kind:
         case Struct():
             return [kind]

@@ -1,8 +1,11 @@
 """Restore a table to a commit that has a savepoint. Everything written after that commit is deleted for good.
 
-    <r>.restore.requested (the plan) → inflight → completed files of later instants removed, newest first → their data files
-    deleted → index entries of later instants undone → the other timeline files of later instants and later rollbacks removed
-    → <r>.restore
+1. The plan is stored as `<r>.restore.requested`: the instants that are later than the commit. Then the inflight file is created.
+2. The completed files of the later instants are removed from the timeline, newest first. No reader sees a write whose data files
+   are deleted in step 3.
+3. Their data files are deleted.
+4. Their entries in the index are undone.
+5. Their requested and inflight files, and later rollbacks, are removed from the timeline. Then `<r>.restore` is created.
 
 Data files are chosen by name: every file of a slice whose base instant is later than the commit is deleted, whichever process
 wrote the file. A log file of an earlier slice is deleted if all its blocks are of later writes. If the log file also holds
@@ -89,7 +92,7 @@ def restore(spark: SparkSession | None, table: TableState, to: str, stages: Stag
 def _find_pending(table: TableState) -> tuple[Instant, RestorePlan] | None:
     """Return the instant and the plan of the pending restore; None if no restore is pending.
 
-    If the plan cannot be read: delete a requested restore, which has not begun; raise CorruptFile for an inflight one.
+    A requested restore whose plan cannot be read has not begun, and is deleted. For an inflight one CorruptFile is raised.
     """
     for instant in table.timeline.filter(Action.RESTORE):
         if instant.is_completed:
@@ -267,7 +270,9 @@ def _run(spark: SparkSession | None, table: TableState, instant: Instant, plan: 
 def _remove_instant(table: TableState, instant: Instant) -> None:
     """Remove what is left of an instant that a restore undoes: pending timeline files, new hash rings, markers, heartbeat.
 
-    The restore plan names a completed compaction by the action of its commit, so timeline files of a compaction are removed too.
+    The restore plan names a completed compaction by the action under which it completed, `commit`. So the pending files of all
+    actions that complete under that action are removed, for example `<t>.compaction.requested`. New hash rings are those that a
+    clustering of a table with consistent hashing stored.
     """
     storage = table.storage
     base_path = table.base_path
@@ -377,9 +382,9 @@ def restore_partition(task: PartitionTask) -> list[list[Any]]:
 
 
 def _times_in(task: PartitionTask, name: str) -> tuple[set[str], bool]:
-    """Return the instant times later than `task.to` that wrote to a file, and whether the file also holds earlier blocks.
+    """Return the instants later than `task.to` that wrote to a file, and whether the file also has blocks of earlier instants.
 
-    The set is empty if no later write wrote to the file.
+    The set of instants is empty if only earlier instants wrote to the file.
 
     Args:
         name: the name of the file.

@@ -76,8 +76,8 @@ def delete_savepoint(table: TableState, time: str) -> None:
 
 
 def _remove_files(table: TableState, time: str) -> None:
-    # The completed file first: a crash after it leaves an inflight savepoint, which holds no files.
     """Remove the timeline files of a savepoint, which has the same time as its commit: `time`."""
+    # The completed file first: a crash after it leaves an inflight savepoint, which holds no files.
     for state in (State.COMPLETED, State.INFLIGHT):
         table.storage.delete(instant_path(table.base_path, Instant(time, Action.SAVEPOINT, state)))
 
@@ -167,7 +167,7 @@ def _earliest_kept(clean: CleanResult | CleanPlan) -> str:
 def find_lost_file(table: TableState, time: str) -> str | None:
     """Return a text that names a file needed by a query as of the commit at `time`, and the clean that deleted the file.
 
-    Return None if no clean deleted a needed file.
+    Return None if no clean deleted a needed file. Used before a rollback, after which the table is that of the commit at `time`.
     """
     return _find_lost_file(table, time, _list_files_as_of(table, time), table.timeline.filter(Action.CLEAN))
 
@@ -175,9 +175,9 @@ def find_lost_file(table: TableState, time: str) -> str | None:
 def _find_lost_file(table: TableState, time: str, files: Files, cleans: Iterable[Instant]) -> str | None:
     """Return a text that names a file needed by a query as of the commit at `time`, and the clean that deleted the file.
 
-    Return None if no clean deleted a needed file. A file group of which no file is left is not needed: it was replaced, perhaps
-    by a commit that is archived, and no query as of a commit on the timeline reads it. Files that a restore deleted are not
-    needed either.
+    Return None if no clean deleted a needed file. Two kinds of deleted files are not needed. If no file of a file group is left,
+    the group was replaced, perhaps by a commit that is archived, and no query as of a commit on the timeline reads it. Files of
+    writes that a restore undid are not part of the table.
 
     Args:
         files: the files on storage that a query as of the commit reads.
@@ -223,8 +223,8 @@ def _deleted_by(clean: CleanResult | CleanPlan) -> Files:
 def _needed_files(deleted: Files, files: Files, time: str) -> Iterator[tuple[str, str, str]]:
     """Yield (partition path, file id, file name) of each file that a query as of a commit needs and a clean deletes.
 
-    A deleted file was needed if its slice is newer than the slice that the query now finds in the file group. A file that the
-    query still finds is needed too; a pending clean may be about to delete it.
+    A deleted file was needed if its slice is not later than the commit, and newer than the slice that the query now finds in the
+    file group. A file that the query still finds is needed too; a pending clean may be about to delete it.
 
     Args:
         deleted: the files that a clean has deleted or will delete.

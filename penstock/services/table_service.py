@@ -1,7 +1,8 @@
 """`TableService`: the interface of every table service, called after a write or outside a write.
 
-A new table service is one module with a subclass, and one line in the registry `SERVICES` of `door/services.py`. The registry
-serves three callers: a write that has just committed; and outside a write `Table.run_due` and `penstock services run`.
+A new table service is one module with a subclass, and one line in the registry `SERVICES` of `door/services.py`. Three callers
+use the registry: a write that has just committed, `Table.run_due`, and the command `penstock services run`. The last two run
+outside a write.
 """
 
 from __future__ import annotations

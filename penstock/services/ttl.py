@@ -1,9 +1,10 @@
 """Time to live of partitions: finds expired partitions. `door/expire.py` deletes them by a replace commit.
 
-The strategy of the options decides from when the age of a partition counts: from the base instant of its newest file slice, or
-from the write that created the partition. A slice keeps its base instant while log files are added to it. So for partitions with
-log files the commits on the timeline are read too: a partition with a recent commit is kept, where Hudi would delete it. A
-partition that a pending plan will rewrite is kept until the plan has run.
+`hoodie.partition.ttl.management.strategy.type` decides from when the age of a partition counts: from the base instant of its
+newest file slice, or from the write that created the partition. A slice keeps its base instant while log files are added to it,
+so the base instant may be older than the last write. Therefore, for partitions with log files, the commits on the timeline are
+read too: a partition with a recent commit is kept, where Hudi would delete it. A partition that a pending plan will rewrite is
+kept until the plan has run.
 """
 
 from __future__ import annotations

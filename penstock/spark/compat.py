@@ -40,6 +40,6 @@ def spark_version() -> tuple[int, int]:
 
 
 def _loaded_class(module: str, name: str) -> list[type]:
-    """Return a list with a class of a module that the process has imported; empty if it has not imported the module."""
+    """Return a list with the class `name` of a module; an empty list if this process has not imported the module."""
     loaded = sys.modules.get(module)
     return [getattr(loaded, name)] if loaded is not None and hasattr(loaded, name) else []

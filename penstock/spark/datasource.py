@@ -122,7 +122,10 @@ class HudiReader(CallRecorder):
         return frame if options else self._mark_plain_parquet(frame)
 
     def _mark_plain_parquet(self, frame: DataFrame) -> DataFrame:
-        """Mark a DataFrame over Parquet files as read without options and schema, unless the reader has any."""
+        """Mark a DataFrame over Parquet files as a plain read, unless the reader has options or a schema.
+
+        A write of a marked DataFrame may read the Parquet files directly on the workers.
+        """
         return frame if self._recorded["options"] or self._recorded["schema"] is not None else mark_bare(frame)
 
 
@@ -143,7 +146,7 @@ def wrap_spark_object(original: Any, mixin: type, notes: dict[str, Any]) -> Any:
     Args:
         original: Spark's reader or writer.
         mixin: `HudiReader` or `HudiWriter`.
-        notes: the dict in which the mixin records format, options and mode.
+        notes: the dict in which the mixin records format, options and mode; it becomes `_recorded`.
     """
     kind = type(original)
     if (mixin, kind) not in _MERGED:
@@ -200,6 +203,11 @@ def _refuse_buckets(notes: dict[str, Any]) -> None:
 
 
 def _refuse_tables(is_ours: bool, method: str) -> None:
-    """Raise Unsupported for a method that writes to a catalog table, if Penstock handles the writer."""
+    """Raise Unsupported if Penstock handles the writer, because it cannot write to catalog tables.
+
+    Args:
+        is_ours: whether Penstock handles the writer.
+        method: the method that was called, `saveAsTable` or `insertInto`.
+    """
     if is_ours:
         raise Unsupported(f"{method} with format 'hudi' is not supported yet; use save(path)")

@@ -1,7 +1,7 @@
 """Settings of a session that name classes of Hudi's jar, as scripts written for Hudi set them.
 
-Without the jar, `spark.sql.extensions` is a warning of Spark. But a missing catalog stops every query, and a missing registrator
-of Kryo every job. `enable` unsets the first and refuses the second.
+Without the jar, Spark only warns about Hudi's class in `spark.sql.extensions`. But a missing catalog class stops every query, and
+a missing Kryo registrator stops every job. `enable` unsets Hudi's catalog, and raises an error for Hudi's Kryo registrator.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def settle_hudi_settings(spark: SparkSession) -> None:
     """Unset Hudi's catalog if its class is missing, with a warning.
 
     Raises:
-        Unsupported: Hudi's registrator of Kryo is set and its class is missing. A running session cannot change this setting.
+        Unsupported: Hudi's Kryo registrator is set and its class is missing. A running session cannot change this setting.
     """
     catalog = spark.conf.get(_CATALOG, None) or ""
     if catalog.startswith(_HUDI_CATALOG) and _fails(spark.catalog.currentDatabase, catalog):
@@ -44,7 +44,7 @@ def settle_hudi_settings(spark: SparkSession) -> None:
 
 
 def _fails(action: Callable[[], object], text: str) -> bool:
-    """Whether an action of Spark fails with an error that contains a text."""
+    """Run an action of Spark, such as a small query; return whether it fails with an error that contains `text`."""
     try:
         action()
     except Exception as e:  # the class of the error depends on the Spark release and on the kind of session

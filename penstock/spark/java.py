@@ -7,7 +7,7 @@ PySpark 4 starts Java with `--add-modules=jdk.incubator.vector`. The runtimes of
 the argument. Spark works without the module, so a generated folder holds a `bin/java` that drops this one argument.
 
 This module runs before any JVM exists: standard library only, PySpark is not imported. The home that it returns has a
-`bin/java` on which the installed PySpark starts. A session on a remote Spark needs none of this.
+`bin/java` with which the installed PySpark starts. A session on a remote Spark needs no local Java.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _JAVA_FOR_NEWER_PYSPARK = (17, 25)
 
 @dataclass(frozen=True)
 class JavaNeeds:
-    """The Java releases that one PySpark version supports, and whether it starts Java with the vector module."""
+    """The Java releases that one PySpark version supports, and whether it starts Java with the module `jdk.incubator.vector`."""
 
     pyspark: str
     oldest: int
@@ -59,7 +59,7 @@ class JavaNeeds:
 
 @dataclass(frozen=True)
 class Java:
-    """An installed Java: its home folder, its release and whether it has the vector module."""
+    """An installed Java: its home folder, its release and whether it has the module `jdk.incubator.vector`."""
 
     home: Path
     release: int

@@ -51,7 +51,10 @@ _SOURCE_NOT_FOUND = re.compile(r"data source: (?:org\.apache\.)?hudi\b|\bhudi\.D
 
 
 class _Refusing:
-    """Mixin for Spark's builders: `_recorded` holds the session, and the function that asks if Penstock is enabled on it."""
+    """Base class of the mixins for Spark's readers and writers that raise Unsupported for Hudi's format.
+
+    `_recorded` holds the session, and a function that returns whether Penstock is enabled on it.
+    """
 
     _recorded: dict[str, Any]
 
@@ -98,7 +101,7 @@ class NoTableWriter(_Refusing):
 
 
 def refused_statement(statement: str, error: Exception) -> Unsupported | None:
-    """Return the error to raise for a SQL statement on a Hudi table that Spark failed on; None if it is not one.
+    """Return the error to raise for a SQL statement on which Spark failed; None if it is not about a Hudi table.
 
     Args:
         statement: the text of the statement.

@@ -101,7 +101,10 @@ def is_enabled(spark: Any) -> bool:
 
 
 def _replacements() -> Iterator[tuple[type, str, Callable[[Any], Any]]]:
-    """Yield each class and name that `enable` replaces, with a function that makes the replacement from Spark's own."""
+    """Yield (class, name, replacement) for each property and method that `enable` replaces, such as `SparkSession.read`.
+
+    The replacement is a function: it is called with Spark's own property or method, and returns Penstock's.
+    """
     for kind in session_classes():
         yield kind, "read", _read
         yield kind, "readStream", partial(_refusing, NoStreamReader)

@@ -57,8 +57,7 @@ class Storage(Protocol):
         """Open a file for reading as a memory map; if the storage has no memory maps, as `open` does.
 
         Only for files that no other process truncates while they are open: reading past the end of a mapped file kills this
-        process.
-        Raises FileNotFoundError.
+        process. Raises FileNotFoundError.
         """
 
     def create(self, path: str) -> pa.NativeFile:

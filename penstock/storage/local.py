@@ -218,7 +218,7 @@ def _delete_tree(path: str) -> None:
 def _temporary_file(path: str, data: bytes) -> Iterator[str]:
     """Write `data` to a temporary file next to `path`, and sync it; yield the temporary path. Delete the file after the block.
 
-    The name begins with a dot and ends in `.tmp`. No reader of the timeline takes such a file for an instant.
+    The name begins with a dot and ends in `.tmp`, so that no reader of the timeline takes the file for an instant.
     """
     folder, name = os.path.split(path)
     os.makedirs(folder, exist_ok=True)
@@ -235,7 +235,7 @@ def _temporary_file(path: str, data: bytes) -> Iterator[str]:
 
 
 def _info_of_entry(entry: os.DirEntry[str]) -> FileInfo | None:
-    """Return path, size and time of a directory entry; None for a dangling link, or if the file was deleted since the listing."""
+    """Return path, size and modification time of a directory entry; None for a dangling link or a file that was just deleted."""
     try:
         return _file_info(entry.path, entry.stat())
     except FileNotFoundError:

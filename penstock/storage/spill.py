@@ -1,7 +1,8 @@
 """Spill files: local files for rows that do not fit in memory.
 
-A task writes rows to a spill file, then reads them back as a memory map. The file is deleted as soon as it is mapped. The mapping
-keeps the bytes until the last reference to the rows is gone. So a task that is killed after that leaves no file behind.
+A task writes rows to a spill file, then reads them back as a memory map. The file is deleted as soon as it is mapped, so that a
+task that is killed later leaves no file. The operating system keeps the bytes of the deleted file until the last reference to the
+rows is gone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Finds damaged blocks in the log files of slices, and warns of those that are skipped (`penstock.log.skip.damaged.blocks`)."""
+"""Finds damaged blocks in the log files of file slices, and warns of the rows that are lost if the blocks are skipped.
+
+A damaged block of a completed write is an error, unless `penstock.log.skip.damaged.blocks` is true. Then it is skipped, with a
+warning.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +23,26 @@ _SLICES_AT_ONCE = 8
 
 
 def read_committed_times(table: TableState, as_of: str | None = None) -> CommittedTimes:
-    """Return the instants whose log blocks a query of the table as of `as_of` reads, and whether it skips damaged blocks."""
+    """Return which log blocks a reader of the table counts: those of completed instants, up to `as_of` if it is not None.
+
+    The result also says whether the reader skips damaged blocks (`penstock.log.skip.damaged.blocks`) or raises an error.
+    """
     times = committed_times(table.timeline, table.base_path, as_of)
     return replace(times, skips_damaged=table.options[o.SKIP_DAMAGED_BLOCKS])
 
 
 def warn_of_skipped_blocks(table: TableState, slices: Iterable[FileSlice]) -> None:
-    """If the options say that damaged log blocks are skipped, warn and count what is lost in these slices.
+    """Warn if damaged blocks in the logs of these slices are skipped. The warning says how many blocks and rows are lost.
 
-    Nothing is read if the options do not say so.
+    Do nothing, and read no log, unless `penstock.log.skip.damaged.blocks` is true. If it is false, the reader of a damaged block
+    raises an error.
     """
     if table.options[o.SKIP_DAMAGED_BLOCKS]:
         warn_of_loss(table, find_damaged_blocks(table, slices))
 
 
 def warn_of_loss(table: TableState, blocks: Iterable[DamagedBlock]) -> None:
-    """Warn that damaged blocks of the table's log files are skipped, and count what is lost. Do nothing if there are none."""
+    """Warn that these damaged log blocks are skipped, and how many rows are lost with them. Do nothing if there are no blocks."""
     lost = list(blocks)
     if lost:
         skips = f"{o.SKIP_DAMAGED_BLOCKS.key}=true skips {describe_loss(lost)}"
@@ -42,7 +50,11 @@ def warn_of_loss(table: TableState, blocks: Iterable[DamagedBlock]) -> None:
 
 
 def find_damaged_blocks(table: TableState, slices: Iterable[FileSlice]) -> list[DamagedBlock]:
-    """Read all log files of the slices on the driver; return the damaged blocks of completed and of unknown writes."""
+    """Read all log files of the slices on the driver; return their damaged blocks.
+
+    Damaged blocks of pending or rolled back writes are left out, because no reader uses them. The list may also
+    hold blocks that are so damaged that their write is not known.
+    """
     damaged: list[DamagedBlock] = []
     for _, log_scan in scan_for_damage(table, slices):
         damaged += log_scan.damaged
@@ -50,7 +62,10 @@ def find_damaged_blocks(table: TableState, slices: Iterable[FileSlice]) -> list[
 
 
 def scan_for_damage(table: TableState, slices: Iterable[FileSlice]) -> list[tuple[FileSlice, LogScan]]:
-    """Read all log files of the slices on the driver; return each slice that has log files, with the scan of its log files."""
+    """Read all log files of the slices on the driver; return each slice that has log files, with the result of reading them.
+
+    `LogScan.damaged` of the result lists the damaged blocks.
+    """
     times = replace(read_committed_times(table), skips_damaged=True)
     with_logs = [file_slice for file_slice in slices if file_slice.log_files]
     with ThreadPoolExecutor(_SLICES_AT_ONCE) as pool:
@@ -59,5 +74,5 @@ def scan_for_damage(table: TableState, slices: Iterable[FileSlice]) -> list[tupl
 
 
 def _scan_logs(storage: Storage, times: CommittedTimes, file_slice: FileSlice) -> LogScan:
-    """Scan the log files of one slice."""
+    """Read the log files of one slice; return their blocks, with the damaged ones in a list of their own."""
     return scan_log_files(storage, file_slice.log_files, times)

@@ -62,7 +62,7 @@ def log_block_format(options: Options) -> BlockFormat:
 def _bloom_settings(options: Options) -> BloomSettings | None:
     """Return the settings of the bloom filters in new base files; None if the options ask for files without bloom filters.
 
-    If the index is a bloom index, bloom filters are always written.
+    If the index is a bloom index, bloom filters are always written, because the index locates keys by them.
     """
     if not options[o.FOOTER_BLOOM_FILTER] and "BLOOM" not in options[o.INDEX_TYPE].upper():
         return None

@@ -1,4 +1,4 @@
-"""Files in the folder of a table that are not the table's: their names are not those of Hudi's files, and no query reads them."""
+"""Foreign files: files in the folder of a table that are not the table's, by their names. No query reads them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _SUCCESS = "_SUCCESS"
 
 
 def find_foreign_files(storage: Storage, base_path: str) -> Iterator[str]:
-    """Yield the paths, relative to the base path, of all files at any depth that are not the table's.
+    """Yield the paths, relative to the base path, of all files at any depth whose names are not those of Hudi's base files.
 
-    Hidden files, such as checksums, are left out: Hudi's log files and metadata files of partitions are hidden, too.
+    Hidden files (names that begin with a dot) are left out, because Hudi's log files and `.hoodie_partition_metadata` are hidden,
+    too. Spark's file `_SUCCESS` is left out.
     """
     for file in _visible_files(storage, base_path):
         if file.name != _SUCCESS and parse_base_name(file.name) is None:
@@ -31,7 +32,7 @@ def find_parquet_file(storage: Storage, base_path: str) -> str | None:
 
 
 def is_parquet(path: str) -> bool:
-    """Whether the name of a file is that of a Parquet file."""
+    """Whether the path of a file ends in `.parquet`."""
     return path.endswith(".parquet")
 
 

@@ -1,4 +1,4 @@
-"""Computes the file slices that a query reads, from a listing of files and a timeline. Kernels: no function reads storage."""
+"""Computes the file slices that a query reads, from a listing of files and a timeline. No function here reads storage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from penstock.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class Visibility:
-    """Decides which instants and file groups a query sees, by the timeline, replaced file groups and the query's `as_of`."""
+    """Decides which instants and file groups a query sees.
+
+    A query sees completed instants and file groups that are not replaced; a time travel query sees those at its time `as_of`.
+    """
 
     timeline: Timeline
     #: (partition path, file id) → instant of the replace commit that removed the group from the table
@@ -29,7 +32,7 @@ class Visibility:
     def awaits_compaction(self, time: str) -> bool:
         """Whether `time` is the instant time of a pending compaction that is not later than `as_of`.
 
-        Log files with `time` as base instant belong to the file slice before the compaction.
+        While the compaction is pending, log files with `time` as base instant are read with the file slice before the compaction.
         """
         return (self.as_of is None or time <= self.as_of) and time in self._pending_compactions
 
@@ -79,7 +82,8 @@ def latest_slices(groups: Iterable[FileGroup], seen: Visibility, *, with_logs: b
 
     Args:
         seen: which instants and file groups the query sees.
-        with_logs: True for `latest_merged_slices`. False for `latest_base_slices`, with the log files removed from each slice.
+        with_logs: whether to return slices with their log files, as a snapshot query reads them (`latest_merged_slices`). If
+            false, return slices with a base file and without log files, as a read-optimized query does (`latest_base_slices`).
     """
     if with_logs:
         return latest_merged_slices(groups, seen)
@@ -125,7 +129,8 @@ def latest_merged_slices(groups: Iterable[FileGroup], seen: Visibility) -> list[
 def _latest_merged_slice(group: FileGroup, seen: Visibility) -> FileSlice | None:
     """Return the newest committed slice of one file group; None if there is none.
 
-    Log files whose base instant is a pending compaction are added to the slice before that compaction.
+    Log files whose base instant is that of a pending compaction are added to the slice before that compaction, because the base
+    file of the compaction does not exist yet.
     """
     waiting: FileSlice | None = None  # of pending compactions: log files of an older slice, under a later base instant
     for file_slice in group.slices:  # newest first

@@ -95,7 +95,7 @@ def list_merged_slices(
 ) -> dict[str, list[FileSlice]]:
     """Return the newest committed slice of each file group, with or without a base file, as lists by partition path.
 
-    Each slice has all log files that may hold changes to its base file.
+    Each slice has all its log files, also those that were written while a compaction of the slice was pending.
 
     Args:
         partitions: the paths of the partitions to list; None for all.
@@ -113,7 +113,7 @@ def group_by_partition(slices: Iterable[FileSlice]) -> dict[str, list[FileSlice]
 
 
 def load_visibility(table: TableState, as_of: str | None = None) -> Visibility:
-    """Return a `Visibility`, which says what instants and file groups a query sees. Reads the completed replace commits.
+    """Return which instants and file groups a query sees. Reads the completed replace commits, to leave out replaced groups.
 
     Args:
         as_of: the instant time of a time travel query; None for the latest commit.

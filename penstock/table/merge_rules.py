@@ -1,7 +1,8 @@
-"""Builds the rules for merging a table's base files with its log files: payload, ordering field and record key column.
+"""Builds the `MergeRules` of a table: how log records are merged with the rows of base files.
 
-The rules come from `hoodie.properties` and the options. Queries, compaction and clustering use the same rules. Therefore a query
-returns the same row before and after a compaction.
+The rules are the payload, the ordering field, the record key column and further settings, from `hoodie.properties` and the
+options. Queries, compaction and clustering use the same rules, so that a query returns the same row before and after a
+compaction.
 """
 
 from __future__ import annotations
@@ -41,9 +42,8 @@ def build_merge_rules(
     """Return the rules for merging the table's base files with its log files.
 
     The payload class comes from `hoodie.properties`; the option for it is ignored. Two log records of one key are compared by the
-    ordering field if it is a top-level column. An ordering field inside a struct (`a.b`) is used to compare two log records only
-    with Penstock's payloads. With Hudi's payloads, as in Hudi, it is used only when a log record is merged with the row of the
-    base file.
+    ordering field if it is a top-level column. If it is inside a struct (`a.b`), only Penstock's own payloads compare two log
+    records by it. Hudi's payloads use it only when a log record is merged with the row of the base file, as in Hudi.
 
     Args:
         schema: the Avro schema of the rows as JSON, without meta columns.
@@ -119,7 +119,7 @@ def find_ordering_field(table: TableState) -> str | None:
 
 
 def find_event_time_column(table: TableState, payload: str | None = None) -> str | None:
-    """Return the column with event times, whose minimum and maximum are stored in write stats.
+    """Return the column with event times. Write stats store the least and greatest event time of each file.
 
     Return None if the payload has no event times, or the options name no column.
 

@@ -1,7 +1,8 @@
 """The plans of pending compactions, log compactions and clusterings, and the file groups that these plans own.
 
-A plan owns the file groups that it lists until it completes or is unscheduled. While a compaction is pending, new log files of
-its file groups have the compaction's instant as base instant, although the base file of that instant does not exist yet.
+A plan owns the file groups that it lists until it completes or is unscheduled: no other plan may include them. While a compaction
+is pending, new log files of its file groups have the compaction's instant as base instant, although the base file of that instant
+does not exist yet.
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ Groups = dict[tuple[str, str], str]
 
 
 def find_pending_compactions(table: TableState, before: str | None = None) -> Groups:
-    """Return the file groups that pending compactions own, each with the instant time of its compaction.
+    """Return the file groups in the plans of pending compactions, each with the instant time of its compaction.
 
     Args:
         before: consider only compactions with an earlier instant time; None for all. A writer passes its own instant time, and a
-            table whose timeline was loaded after that instant was created. The writer can ignore later plans: the process that
-            schedules a later plan finds the pending write on the timeline and withdraws the plan.
+            table whose timeline was loaded after that instant was created. The writer can ignore later plans, because the process
+            that schedules a later plan finds the pending write on the timeline and withdraws the plan.
     """
     plans = list_compaction_plans(table, Action.COMPACTION)
     return _owned_groups([(instant, plan) for instant, plan in plans if before is None or instant.time < before])
 
 
 def find_pending_log_compactions(table: TableState) -> Groups:
-    """Return the file groups that pending log compactions own, each with the instant time of its log compaction.
+    """Return the file groups in the plans of pending log compactions, each with the instant time of its log compaction.
 
-    New log files of these groups keep their base instant.
+    Unlike a pending compaction, a pending log compaction does not change the base instant of new log files.
     """
     return _owned_groups(list_compaction_plans(table, Action.LOG_COMPACTION))
 
 
 def find_pending_clusterings(table: TableState, before: str | None = None) -> Groups:
-    """Return the file groups that pending clusterings own, each with the instant time of its clustering.
+    """Return the file groups in the plans of pending clusterings, each with the instant time of its clustering.
 
     Args:
         before: consider only clusterings with an earlier instant time, as in `find_pending_compactions`; None for all.
@@ -51,7 +52,7 @@ def find_pending_clusterings(table: TableState, before: str | None = None) -> Gr
 
 
 def find_pending_groups(table: TableState) -> Groups:
-    """Return the file groups that pending compactions, log compactions and clusterings own, each with its plan's instant time.
+    """Return the file groups in all pending plans (compaction, log compaction, clustering), each with its plan's instant time.
 
     Other plans, and writes that replace file groups, must not include these groups.
     """
@@ -72,7 +73,8 @@ def load_clustering_plan(table: TableState, instant: Instant) -> ClusteringPlan 
     """Return the clustering plan in the requested file of a replace commit.
 
     Returns:
-        None if the replace commit is a write that replaces file groups, or its requested file no longer exists.
+        The plan; None if the replace commit is no clustering (insert_overwrite, delete_partition), or if its requested file no
+            longer exists.
 
     Raises:
         CorruptFile: the plan cannot be read.

@@ -1,4 +1,4 @@
-"""The savepoints of a table, with the data files that they keep from being cleaned; and the completed restores."""
+"""Reads the savepoints of a table, with the data files that a clean must not delete because of them; and completed restores."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_savepoints(table: TableState) -> list[Savepoint]:
 
 
 def list_savepointed_files(table: TableState) -> Mapping[str, frozenset[str]]:
-    """Return the names of the data files that savepoints keep, by partition path.
+    """Return the names of the data files that a clean must not delete because a savepoint needs them, by partition path.
 
     Raises:
         CorruptFile: a savepoint cannot be read.

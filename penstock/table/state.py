@@ -116,7 +116,8 @@ def open_table(path: str, options: Options | None = None) -> TableState:
 def _refuse_schema_history(storage: Storage, base_path: str) -> None:
     """Raise Unsupported if Hudi's full schema evolution has changed the table's columns.
 
-    Hudi then maps the columns of older files by ids, from a history of schemas, which Penstock does not read.
+    Hudi then keeps a history of schemas below `.hoodie/.schema`, and matches the columns of older files by column ids from it.
+    Penstock does not read this history.
     """
     if any(".schemacommit" in file.name for file in storage.list(join(base_path, FOLDER, ".schema"))):
         raise Unsupported(

@@ -1,7 +1,8 @@
 """The archived timeline: old instants, in log files below `.hoodie/archived`.
 
-Every run of the archival writes one file `.commits_.archive.<n>_1-0-1` of Avro blocks. Each record is one state of one instant,
-with the content of its file. Files are written whole and never changed. A greater number is a newer file.
+Every run of the archival writes one file `.commits_.archive.<n>_1-0-1` of Avro blocks. A record in it, called entry, is one state
+(requested, inflight or completed) of one instant, with the content of the instant's file. Archive files are written whole and
+never changed. A file with a greater number `<n>` is newer.
 """
 
 from __future__ import annotations
@@ -154,7 +155,7 @@ _STATES = {"REQUESTED": 0, "INFLIGHT": 1, "COMPLETED": 2}
 
 
 def entry_key(entry: Entry) -> tuple[str, str, str]:
-    """Return the key that identifies an archived entry: (time, action, state)."""
+    """Return the key that identifies an archived entry: (time, action, state), such as `("20240101…", "commit", "COMPLETED")`."""
     return entry["commitTime"] or "", entry["actionType"] or "", entry["actionState"] or ""
 
 

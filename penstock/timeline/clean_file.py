@@ -178,7 +178,14 @@ def _partition_record(path: str, partition: CleanedPartition, policy: str) -> di
 
 
 def read_clean_result(content: bytes, file_name: str) -> CleanResult:
-    """Decode the result of a clean, from a file of any Hudi release. Raises CorruptFile, naming `file_name`, if that fails."""
+    """Decode the result of a clean from the content of `<instant>.clean`, written by any Hudi release.
+
+    Args:
+        file_name: the name of the file, for errors.
+
+    Raises:
+        CorruptFile: the file is empty, torn, or not the result of a clean.
+    """
     record = _read_record(content, file_name)
     try:
         return CleanResult(
@@ -203,7 +210,7 @@ def _read_partition(record: Mapping[str, Any]) -> CleanedPartition:
 
 
 def _read_record(content: bytes, file_name: str) -> dict[str, Any]:
-    """Decode the Avro record in a file of a clean. Raises CorruptFile, which names `file_name`, if that fails."""
+    """Decode the Avro record in a clean's file. Raises CorruptFile with the name of the file if the content is not Avro."""
     try:
         return read_container(content)
     except CorruptFile as e:
@@ -211,11 +218,14 @@ def _read_record(content: bytes, file_name: str) -> dict[str, Any]:
 
 
 def _extra(savepoints: tuple[str, ...]) -> dict[str, str]:
-    """Return the extra metadata of a clean, which holds the times of the savepoints; empty if there are no savepoints."""
+    """Return the extra metadata of a clean: the times of the savepoints that existed then; empty if there were none.
+
+    The next clean compares them with its own savepoints, to notice that one was deleted.
+    """
     return {_SAVEPOINTS: ",".join(savepoints)} if savepoints else {}
 
 
 def _savepoints(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the times of the savepoints in the extra metadata of a clean's record."""
+    """Return the times of the savepoints that existed when a clean was planned, from the extra metadata of its record."""
     text = (record.get("extraMetadata") or {}).get(_SAVEPOINTS) or ""
     return tuple(part for part in text.split(",") if part)

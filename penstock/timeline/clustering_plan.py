@@ -1,4 +1,4 @@
-"""Clustering plans: which file slices are rewritten together, as a value and as Hudi's Avro.
+"""Clustering plans: which file slices are rewritten together. A plan is a dataclass here, and an Avro record on disk.
 
 A plan is the content of `<instant>.replacecommit.requested`, with the operation `CLUSTER`. A write that replaces file groups
 (insert_overwrite, delete_partition) creates a file of that name too, but without a plan. Plans name files by full paths. The

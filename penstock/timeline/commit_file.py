@@ -61,6 +61,11 @@ class CommitMetadata:
     """The content of the completed file of a commit, delta commit or replace commit: write stats, operation and schema.
 
     An inflight file may hold commit metadata too, as a workload profile: the numbers of rows that the write is about to write.
+
+    Attributes:
+        extra: the map `extraMetadata`, with the table's schema and the user's own values.
+        compacted: whether the commit is a compaction.
+        replaced: for a replace commit, partition path → file ids of the file groups that it replaced; None for other commits.
     """
 
     stats: tuple[WriteStat, ...] = ()
@@ -95,7 +100,7 @@ def write_commit(metadata: CommitMetadata, *, profile: bool = False) -> bytes:
 
     Args:
         profile: whether the metadata is a workload profile, for an inflight file. Then `partitionPath` is null in each write
-            stat.
+            stat, as in Hudi's profiles.
     """
     content: dict[str, Any] = {
         "partitionToWriteStats": {
@@ -114,7 +119,7 @@ def _stat_json(stat: WriteStat, profile: bool) -> dict[str, Any]:
     """Return the JSON object of a write stat.
 
     Args:
-        profile: whether the write stat is part of a workload profile, which plans a write.
+        profile: whether the write stat is part of a workload profile. Then `partitionPath` is null.
     """
     values = {key: getattr(stat, name) for key, name in _STAT_FIELDS.items()}
     if profile:
@@ -163,7 +168,7 @@ def parse_commit(content: Mapping[str, Any], file_name: str) -> CommitMetadata:
 def read_commit_schema(data: bytes, file_name: str) -> tuple[str, str | None]:
     """Return (operation, Avro schema as JSON) from the file of a commit; the schema is None if the file has none.
 
-    The write stats, which may be many, are not converted to `WriteStat`s.
+    This is faster than `read_commit`, because the write stats, which may be many, are not converted to `WriteStat`s.
 
     Args:
         file_name: the name of the file, for errors.
@@ -179,10 +184,10 @@ def read_commit_schema(data: bytes, file_name: str) -> tuple[str, str | None]:
 
 
 def read_partitions(data: bytes, file_name: str) -> dict[str, bool]:
-    """Return the partitions that a commit changed: path → whether the commit left an older file there, which a clean may delete.
+    """Return the partitions that a commit changed: path → whether the commit made an older file there obsolete.
 
-    A commit leaves an older file if it wrote the next version of a base file, compacted, or replaced file groups. The write
-    stats, which may be many, are not converted to `WriteStat`s.
+    A clean may delete an obsolete file later. A commit makes files obsolete if it wrote the next version of a base file,
+    compacted, or replaced file groups. This is faster than `read_commit`, because write stats are not converted to `WriteStat`s.
 
     Args:
         data: the content of the commit's file.
@@ -233,7 +238,11 @@ def _read_extra(content: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _read_stat(partition: str, stat: Mapping[str, Any]) -> WriteStat:
-    """Return the write stat in a JSON object of a commit. `partition` is its partition path."""
+    """Convert the JSON object of a write stat to a `WriteStat`. Unknown fields are left out.
+
+    Args:
+        partition: the partition path, which is the key of the object in the commit's JSON.
+    """
     known = {name: stat[key] for key, name in _STAT_FIELDS.items() if stat.get(key) is not None}
     known.setdefault("path", None)
     known["partition_path"] = partition

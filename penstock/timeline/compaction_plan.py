@@ -1,4 +1,4 @@
-"""Plans of compactions and log compactions, as values and as Hudi's Avro.
+"""Plans of compactions and log compactions: dataclasses here, Avro records on disk.
 
 A plan is the content of `<instant>.compaction.requested` or `<instant>.logcompaction.requested`. For each file group to compact,
 the plan lists the base file and the log files of one file slice, by file name without folder.

@@ -54,6 +54,7 @@ def list_writes(
     was loaded.
 
     Args:
+        timeline: the active timeline.
         archive_folder: the name of the folder of the archived timeline below `.hoodie`.
 
     Raises:

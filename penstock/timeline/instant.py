@@ -105,14 +105,18 @@ def format_time(at: datetime) -> str:
 def parse_time(text: str) -> datetime:
     """Parse an instant time to a date and time without a zone.
 
-    Old releases of Hudi write 14 digits, without milliseconds. Then the result is the last millisecond of that second.
+    Old releases of Hudi write 14 digits, without milliseconds. Then the result is the last millisecond of that second, as Hudi
+    reads it.
     """
     digits = text if len(text) > 14 else text + "999"
     return datetime.strptime(digits[:14], "%Y%m%d%H%M%S") + timedelta(milliseconds=int(digits[14:17] or 0))
 
 
 def next_time(last: str | None, now: str) -> str:
-    """Return `now` if it is later than the instant time `last`, or `last` is None; otherwise the millisecond after `last`."""
+    """Return the time for a new instant, which must be later than the latest instant time `last`.
+
+    It is the current time `now` if that is later, or if `last` is None; otherwise the millisecond after `last`.
+    """
     if last is None or now > last:
         return now
     return format_time(parse_time(last[:TIME_LENGTH]) + timedelta(milliseconds=1))

@@ -46,9 +46,9 @@ def request_instant(
 ) -> Instant:
     """Create the requested file of a new instant that is later than all others; return the instant.
 
-    No other process can take the same instant: the requested file is created exclusively. But between listing the timeline and
-    creating the file, another process may have taken the same time for another action, or a later time. So the timeline is listed
-    again. If this instant is not the latest one, its file is deleted and another time is tried.
+    No other process can take the same instant, because the requested file is created exclusively. But another process may take
+    the same time for another action, or a later time, after this call has listed the timeline and before it creates the file.
+    Therefore the timeline is listed again. If this instant is not the latest one, its file is deleted and another time is tried.
 
     Args:
         utc: whether instant times are in UTC; otherwise in the local zone of this process.
@@ -59,7 +59,7 @@ def request_instant(
             the file is deleted again.
         is_plan: whether the content is a plan that any process may run. Then an existing file with the same content counts as
             created by this call: the storage may have repeated the request to create it because the first answer was lost.
-        is_latest: whether the instant must be the latest one. If false, its time must only be its own.
+        is_latest: whether the instant must be the latest one. If false, it is enough that no other instant has the same time.
 
     Raises:
         CorruptFile: no attempt succeeded.
@@ -89,10 +89,7 @@ def request_instant(
 
 
 def _check_or_delete(storage: Storage, path: str, check: Callable[[], None] | None) -> None:
-    """Call `check` for a new instant; do nothing if it is None.
-
-    If the check raises an error, delete the requested file at `path`.
-    """
+    """Call `check`, if it is not None. If it raises an error, delete the requested file at `path`, and raise the error again."""
     try:
         if check is not None:
             check()
@@ -118,7 +115,7 @@ def transition(storage: Storage, base_path: str, instant: Instant, to: State, co
 
     Raises:
         AlreadyExists: the file exists: another process created it.
-        WriteConflict: the instant was rolled back, and its data files with it.
+        WriteConflict: another writer rolled the instant back and deleted its data files.
     """
     after = instant.in_state(to)
     require_pending(storage, base_path, instant)
@@ -127,10 +124,10 @@ def transition(storage: Storage, base_path: str, instant: Instant, to: State, co
 
 
 def require_pending(storage: Storage, base_path: str, instant: Instant) -> None:
-    """Raise WriteConflict if the instant's requested file is gone, because another writer rolled the instant back.
+    """Raise WriteConflict if the instant's requested file is gone: another writer has rolled the instant back.
 
-    A writer rolls back the instant of a writer that it takes for dead. Savepoints have no requested file and are never rolled
-    back, so they are not checked.
+    A writer does so if it takes the writer of the instant for dead. A savepoint is not checked, because it has no requested file
+    and is never rolled back.
     """
     requested = instant.in_state(State.REQUESTED)
     if instant.action is not Action.SAVEPOINT and storage.stat(instant_path(base_path, requested)) is None:
@@ -160,6 +157,6 @@ def read_log_stat(storage: Storage, base_path: str, time: str, file_name: str) -
 def read_schema(storage: Storage, base_path: str, instant: Instant) -> tuple[str, str | None]:
     """Return (operation, Avro schema as JSON) from the file of a completed write; the schema is None if the file has none.
 
-    Write stats are not converted. Raises CorruptFile if the file is not commit metadata.
+    Write stats are not converted to `WriteStat`s, which saves time. Raises CorruptFile if the file is not commit metadata.
     """
     return read_commit_schema(storage.read(instant_path(base_path, instant)), instant.file_name)

@@ -90,8 +90,8 @@ class Timeline:
     def is_visible(self, time: str) -> bool:
         """Whether data files with this instant time belong to the table: the write of that time has completed.
 
-        A write from before the start of the active timeline that is not pending was archived, and only completed writes are
-        archived.
+        A time before the start of the active timeline also counts as completed, unless an instant of that time is pending: its
+        write was archived, and only completed writes are archived.
         """
         if time in self.completed_times:
             return True

@@ -1,7 +1,7 @@
-"""Sends rows that the driver holds as an Arrow table to Spark, on every release and kind of session.
+"""Sends rows that the driver holds as an Arrow table to Spark, with every Spark release, on classic sessions and Spark Connect.
 
-The table is cut into pieces, and each piece is one binary value of a small DataFrame, in Arrow's stream format. The workers
-decode the pieces. So types and nulls arrive exactly, and no Python object is made for a value.
+The table is cut into pieces of at most 65,536 rows. Each piece is one binary value of a small DataFrame, in Arrow's stream
+format, and Spark's Python workers decode it. So types and nulls arrive exactly, and no Python object is made for a value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PIECE_BYTES = 8 * 1024 * 1024
 
 
 def send_rows(spark: SparkSession, rows: pa.Table, struct: StructType) -> DataFrame:
-    """Return a DataFrame with the rows of an Arrow table.
+    """Return a DataFrame with the rows of an Arrow table. The rows are decoded when a Spark job reads the DataFrame.
 
     Args:
         rows: the rows, in the Arrow types in which workers return rows to Spark (`schema.spark_to_arrow`).
@@ -50,7 +50,10 @@ def _encode(piece: pa.Table) -> bytearray:
 
 
 def _decode_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the pieces in the first column of these batches, in a Spark worker."""
+    """Decode the pieces (Arrow tables in stream format) in the first column of these batches; yield their rows as batches.
+
+    Runs in a Spark worker.
+    """
     for batch in batches:
         for piece in batch.column(0):
             yield from pa.ipc.open_stream(piece.as_buffer())

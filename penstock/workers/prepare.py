@@ -1,9 +1,9 @@
 """Prepares Spark's Python workers for kernels: they run a Python that can import Penstock.
 
-On a local master the workers get the driver's Python, unless the user has chosen another one. On a cluster, over Spark Connect,
+On a local master the workers run the driver's Python, unless the user has chosen another one. On a cluster, over Spark Connect,
 and with a chosen Python, one small Spark job per session asks a worker whether it can import Penstock. If it cannot, the package
-is sent to all executors as a zip. Every function that starts a job with a kernel calls `prepare_workers` first, before it builds
-its DataFrame: Spark fixes the Python and the files of a function at that moment.
+is sent to all executors as a zip. Every function that runs a kernel in Spark calls `prepare_workers` before it builds its
+DataFrame, because Spark decides at that moment which Python runs the kernel and which files it can import.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def use_driver_python(spark: SparkSession) -> None:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What a worker says about its Python."""
+    """What `_ask_worker` found out about the Python of a worker."""
 
     #: The path of the worker's Python.
     python: str
@@ -103,12 +103,19 @@ def _find_context(spark: SparkSession) -> Any:
 
 
 def _is_marked_ready(spark: SparkSession) -> bool:
-    """Whether the workers were prepared for this session already. Several Python objects may stand for one session."""
+    """Whether the workers were prepared for this session already, according to a setting of the session.
+
+    The setting is needed besides `_prepared`, because several Python objects may stand for one session.
+    """
     return bool(spark.conf.get(_READY, "false") == "true")
 
 
 def _send_if_missing(spark: SparkSession) -> None:
-    """Ask a worker whether it can import Penstock, and send the package if it cannot or has another version."""
+    """Ask a worker whether it can import Penstock, and send the package if it finds no Penstock or another version.
+
+    Raises:
+        ExecutorError: the worker cannot import Penstock, also after the package was sent.
+    """
     answer = _ask_worker(spark)
     if answer.is_ready:
         return
@@ -137,11 +144,14 @@ def _ask_worker(spark: SparkSession) -> _Answer:
 
 
 def _make_question(package: str, wanted: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Return the kernel that a worker without Penstock can run: a nested function is pickled by value, not by name.
+    """Return the function that `_ask_worker` runs in a worker: it looks for Penstock and reports what it finds.
+
+    It is a nested function, because these are pickled by value. So a worker without Penstock can run it.
 
     Args:
         package: the name of the package to look for.
-        wanted: the version of the driver. Another version is not imported, because a Python process cannot replace it then.
+        wanted: the version of the driver. If the worker finds another version, it does not import it, because its process could
+            not import the driver's version afterwards.
     """
 
     def answer(batches: Iterator[Any]) -> Iterator[Any]:
@@ -196,7 +206,10 @@ def _not_ready(reason: str) -> ExecutorError:
 
 
 def _send_package(spark: SparkSession) -> None:
-    """Send the package to all executors of a session as a zip. The zip stays until this process ends: later executors load it."""
+    """Send the package to all executors of a session as a zip.
+
+    The zip file is deleted when this process ends, not earlier, because executors that start later load it too.
+    """
     content = zip_package()
     folder = join(temporary_folder(), f"penstock-{clock.new_uuid()}")
     # The name is unlike that of a zip that the user has sent: Spark refuses a second file of the same name.

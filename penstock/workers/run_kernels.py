@@ -119,7 +119,7 @@ def run_on_driver(kernel: Callable[[Task], Result], tasks: Sequence[Task]) -> li
 
 
 def _parts(spark: SparkSession, tasks: int) -> int:
-    """Return how many Spark tasks to start for `tasks` task descriptions: a few per core, but not more than `tasks`.
+    """Return how many Spark tasks to start for `tasks` task descriptions: four per core, but not more than `tasks`.
 
     If the number of cores is unknown, return `tasks`.
     """

@@ -45,7 +45,10 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 def cancel_jobs(spark: SparkSession) -> None:
-    """Cancel all jobs of a session, as PySpark does at Ctrl-C. On a classic session: of its SparkContext."""
+    """Cancel all jobs of a session, as PySpark does at Ctrl-C.
+
+    On a classic session all jobs of the SparkContext are cancelled, also those of other sessions.
+    """
     if is_connect(spark):
         spark.interruptAll()
         return

@@ -1,7 +1,7 @@
-"""The checks of a write that run before any file is written: of the table, the options and the columns of the incoming rows.
+"""The checks of a write that run before any data file is written: of the table, the options and the incoming columns.
 
-`settings.py` refuses options that contradict the table, before these checks run. `rows/schema.py` refuses columns that cannot be
-stored.
+Two other modules check earlier: `settings.py` refuses options that contradict the table, and `rows/schema.py` refuses columns
+that cannot be stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.write.tasks.task_rows import missing_ordering
 
 
 def check_keys_are_stored(write: WriteContext, what: str) -> None:
-    """Raise Unsupported if the table's base files hold no record keys, because `hoodie.populate.meta.fields` is false.
+    """Raise Unsupported if `hoodie.populate.meta.fields` is false: the table's base files then hold no record keys.
 
     Args:
         what: the operation or option that needs the keys. The error message begins with it.
@@ -35,7 +35,7 @@ def check_keys_are_stored(write: WriteContext, what: str) -> None:
 
 
 def check_ordering_column(write: WriteContext) -> None:
-    """Raise SchemaError if the write needs the ordering column to pick the newest incoming row of a key, and the rows lack it."""
+    """Raise SchemaError if the incoming rows lack the ordering column, and the write picks the newest row of a key by it."""
     if not write.settings.picks_newest:
         return
     column = write.settings.ordering_field or write.options[o.PRECOMBINE_FIELD]
@@ -65,10 +65,11 @@ def check_payload_of_logs(table: TableState, payload: str) -> None:
 
 
 def check_merger_can_move_rows(write: WriteContext, merger: Merger) -> None:
-    """Raise Unsupported if the index moves rows to logs of other partitions and the merger is a user's function.
+    """Raise Unsupported if the merger is a user's function and the index may move rows to logs of other partitions.
 
-    A row that moves is merged with its stored row before it is written to the log of its new partition. The log cannot mark the
-    row as merged already: readers of the log would call the user's function for it again, as for the first row of a new key.
+    A row that moves is merged with its stored row, and the result is written to the log of its new partition. The log cannot mark
+    the result as already merged. So readers of the log would call the user's function once more for it, as for the first row of a
+    new key, and could get other values.
     """
     index = write.index
     if index.moves_rows and index.store is not None and write.table.is_merge_on_read and merger.is_user_function:

@@ -1,4 +1,4 @@
-"""`WriteContext`: the argument of every stage of a write. A write returns a `PublishedCommit` (`hooks/commit_hook.py`)."""
+"""`WriteContext`: what every stage of a write needs. `door/write.py` makes it and passes it to an operation (`operations.py`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class WriteContext:
     settings: WriteSettings
     prepared: PreparedRows
     stages: Stages
-    #: Takes the plan of a clustering off the timeline, if the options allow the write to change file groups of the plan.
+    #: Removes the plan of a clustering from the timeline. Called if the options let the write change file groups of the plan.
     unschedule: Unschedule
 
     @property
@@ -46,7 +46,7 @@ class WriteContext:
         return Action.DELTA_COMMIT if self.table.is_merge_on_read else Action.COMMIT
 
     def with_current_timeline(self) -> WriteContext:
-        """Return the context with a freshly loaded timeline of the table.
+        """Return a copy of the context with a freshly loaded timeline of the table, and with the index loaded again.
 
         Called after the write has taken its instant. A table service that is planned after that has a later instant, so the
         loaded timeline has all plans that the write must respect.

@@ -55,7 +55,11 @@ def _refuse_file(storage: Storage, base_path: str) -> None:
 
 
 def _refuse_parquet(storage: Storage, base_path: str) -> None:
-    """Raise OptionError if the folder of a new table has Parquet files: the table would not have their rows."""
+    """Raise OptionError if the folder of a new table has Parquet files: the table would not have their rows.
+
+    Raises:
+        AlreadyExists: the files are those of a table that another process has just created.
+    """
     file = find_parquet_file(storage, base_path)
     if file is not None and table_exists(storage, base_path):
         raise AlreadyExists(f"another process has just created {base_path}")

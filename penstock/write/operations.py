@@ -1,11 +1,16 @@
 """The operations of a write (upsert, insert, …), each as the list of its stages. `door/write.py` runs the one in the options.
 
-    1, 2  prepared rows   rows/schema.py       columns fit the schema, record keys and partition paths (before the operation)
-    3     one row a key   rows/combine.py      inserts only; `rows/combine_staged.py` for mergers that fold
-    4     staged rows     rows/staging.py      evaluated once, split by partition path
-    5     tasks           locate/              keys located, new rows assigned to file groups
-    6     write stats     tasks/run_tasks.py   data files written, markers first
-    7     commit          publish.py           index, metadata, completed instant
+    stage  result            module               what the stage does
+    1, 2   prepared rows     rows/schema.py       fits columns to the schema, adds record keys and partition paths
+    3      one row per key   rows/combine.py      inserts only, if the options ask for it
+    4      staged rows       rows/staging.py      evaluates the DataFrame once, writes its rows to Arrow files by partition path
+    5      planned tasks     locate/              finds the file group of each key, assigns new rows to file groups
+    6      write stats       tasks/run_tasks.py   runs the tasks, which write data files
+    7      commit            publish.py           updates the index, completes the instant
+
+Stages 1 and 2 run before the operation begins. An upsert has no stage 3: its tasks pick the newest incoming row of each key. Some
+mergers build a new row out of all incoming rows of a key (`Merger.folds`). For them `rows/combine_staged.py` does that after
+stage 4, in upserts too, but not in bulk_insert, which stages no rows.
 
 An error inside `begin` rolls the write back. The instant stays pending only if the process dies.
 """
@@ -45,19 +50,19 @@ from penstock.write.tasks.upsert_kernel import run_task
 
 
 def upsert(write: WriteContext) -> PublishedCommit:
-    """Merge incoming rows with the stored rows of their keys, and insert the rows with new keys."""
+    """Merge incoming rows with the stored rows of their keys, insert the rows with new keys, and publish the commit."""
     return _write_by_key(write)
 
 
 def delete(write: WriteContext) -> PublishedCommit:
-    """Delete the stored rows that have an incoming key. Keys that the table does not have are ignored."""
+    """Delete the stored rows that have an incoming key, and publish the commit. Keys that the table does not have are ignored."""
     return _write_by_key(write)
 
 
 def insert(write: WriteContext) -> PublishedCommit:
-    """Add the incoming rows without locating their keys.
+    """Add the incoming rows without looking for their keys in the table, and publish the commit.
 
-    If `hoodie.datasource.write.insert.drop.duplicates` is true, the keys are located, and rows whose keys are stored are dropped.
+    If `hoodie.datasource.write.insert.drop.duplicates` is true, keys are looked for, and rows whose keys are stored are dropped.
     """
     if write.options[o.INSERT_DROP_DUPLICATES]:
         return _write_by_key(write)
@@ -67,9 +72,9 @@ def insert(write: WriteContext) -> PublishedCommit:
 
 
 def bulk_insert(write: WriteContext) -> PublishedCommit:
-    """Write the incoming rows to new file groups as they arrive, without staging them.
+    """Write the incoming rows to new file groups as they arrive, without staging them, and publish the commit.
 
-    If the index has buckets, insert the rows into the buckets of their keys instead.
+    With the bucket index, rows are staged and added to the buckets of their keys instead.
     """
     if write.index.buckets is not None:
         return _insert_into_buckets(write)
@@ -128,7 +133,7 @@ OPERATIONS: Mapping[Operation, Callable[[WriteContext], PublishedCommit]] = {
 
 
 def _write_by_key(write: WriteContext) -> PublishedCommit:
-    """Stage the rows, locate their keys, write each file group that changes, and publish the commit."""
+    """Stage the rows, find the file group of each key, write each file group that changes, and publish the commit."""
     check_keys_are_stored(write, write.settings.operation.value)
     check_ordering_column(write)
     with begin(write.table, write.action) as change:
@@ -137,7 +142,11 @@ def _write_by_key(write: WriteContext) -> PublishedCommit:
 
 
 def _insert_into_buckets(write: WriteContext) -> PublishedCommit:
-    """Stage the rows, add each row to the bucket of its key without comparing it with stored keys, and publish the commit."""
+    """Stage the rows, write each row to the bucket of its key, and publish the commit.
+
+    Rows that go to a base file are added to it without comparing keys, unless an insert has the option
+    `hoodie.merge.allow.duplicate.on.inserts=false`: then they are merged by key. Rows that go to a log are merged by its readers.
+    """
     check_keys_are_stored(write, f"{o.INDEX_TYPE.key}=BUCKET")
     with begin(write.table, write.action) as change:
         staged = stage_combined_rows(write, change, build_merger(write))
@@ -145,7 +154,14 @@ def _insert_into_buckets(write: WriteContext) -> PublishedCommit:
 
 
 def _locate_and_store(write: WriteContext, change: Change, staged: StagedRows) -> PublishedCommit:
-    """Locate the keys of staged rows, write each file group that changes, and publish the commit."""
+    """Find the file group of each staged key, write each file group that changes, and publish the commit.
+
+    If the options allow changes to file groups of a pending clustering, the clustering plan may be removed from the timeline.
+
+    Raises:
+        WriteConflict: the write changes a file group of a pending clustering and the options do not allow it; or the hash rings
+            of the index changed since the rows were staged.
+    """
     index_at_staging = write.index
     write = write.with_current_timeline()
     index_at_staging.check_unchanged(write.index, staged.partition_paths)
@@ -164,7 +180,11 @@ def _locate_and_store(write: WriteContext, change: Change, staged: StagedRows) -
 
 
 def _insert_into_small_files(write: WriteContext) -> PublishedCommit:
-    """Stage the rows, add them to small file slices and the rest to new file groups, and publish the commit."""
+    """Stage the rows, add them to small file slices and the rest to new file groups, and publish the commit.
+
+    If `hoodie.merge.allow.duplicate.on.inserts` is false, a row that goes to a base file with its key is merged with the stored
+    row. Other files are not searched for the key.
+    """
     if not write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS]:
         check_keys_are_stored(write, f"{o.MERGE_ALLOW_DUPLICATE_ON_INSERTS.key}=false")
     with begin(write.table, write.action) as change:
@@ -179,6 +199,8 @@ def _insert_into_small_files(write: WriteContext) -> PublishedCommit:
 
 def _overwrite(write: WriteContext, change: Change, staged: StagedRows, partitions: Sequence[str] | None) -> PublishedCommit:
     """Write staged rows to new file groups, and publish a replacecommit that replaces the old file groups of some partitions.
+
+    If the options allow it, plans of pending clusterings of the old file groups may be removed from the timeline.
 
     Args:
         partitions: the partition paths whose file groups are replaced; None: all partitions.

@@ -1,8 +1,9 @@
 """Conflicts between a write and a pending clustering: the write changes a file group of the clustering plan.
 
 New rows go to other file groups, so they never conflict. An update of a row in a file group of the plan is refused by default,
-because the clustering would bring back the old row. `hoodie.clustering.updates.strategy` may allow the update. Then the plan must
-not be completed: the clustering finds the conflict when it runs, or the write takes the plan off the timeline at once.
+because the clustering would bring back the old row. `hoodie.clustering.updates.strategy` may allow the update. Then the
+clustering must not complete: either the write removes its plan from the timeline at once, or the clustering finds the conflict
+when it runs, and fails.
 """
 
 from __future__ import annotations
@@ -17,24 +18,25 @@ from penstock.table.state import TableState
 
 #: (partition path, file id) of a file group.
 Group = tuple[str, str]
-#: Takes a clustering plan off the timeline. `door/write.py` supplies the function, because writes do not import services.
+#: Removes the clustering plan with this instant time from the timeline. `door/write.py` supplies the function, because writes do
+#: not import services.
 Unschedule = Callable[[TableState, str], None]
 
 _ALLOW_UPDATES = "SparkAllowUpdateStrategy"
 
 
 def resolve_clustering_conflicts(table: TableState, change: Change, touched: Collection[Group], unschedule: Unschedule) -> None:
-    """Raise WriteConflict if the write changes file groups with a pending clustering and the options do not allow it.
+    """Raise WriteConflict if the write changes file groups of a pending clustering; or, if allowed, remove the clustering plan.
 
-    `hoodie.clustering.updates.strategy` says whether they allow it. If they do, and
-    `hoodie.clustering.rollback.pending.replacecommit.on.conflict` is true, the clustering plan is taken off the timeline. Called
-    before any data file is written. `commit/conflicts.py` checks the changed file groups again when the write is published.
+    `hoodie.clustering.updates.strategy` says whether the changes are allowed. If they are, the plan is removed from the timeline
+    if `hoodie.clustering.rollback.pending.replacecommit.on.conflict` is true; otherwise nothing is done here. The changed file
+    groups are checked again when the write is published (`commit/conflicts.py`).
 
     Args:
         table: the table, with a timeline that was loaded after the write took its instant. A clustering that is planned later
             has a later instant.
         touched: the file groups that the write changes.
-        unschedule: takes the plan of a clustering off the timeline.
+        unschedule: removes the plan of a clustering from the timeline.
 
     Raises:
         WriteConflict: the options do not allow the changes.

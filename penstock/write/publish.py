@@ -1,4 +1,4 @@
-"""Stage 7 of a write: puts entries of new keys into the index, if it keeps entries, and publishes the commit."""
+"""Stage 7 of a write: publishes the commit, and updates the index if it stores entries (record key to file group)."""
 
 from __future__ import annotations
 
@@ -30,17 +30,19 @@ def publish(
     index_figures: str | None = None,
     replaced: Mapping[str, tuple[str, ...]] | None = None,
 ) -> PublishedCommit:
-    """Publish a write: put entries of new keys into the index if it keeps entries, then complete the commit.
+    """Store index entries of new keys, publish the commit, and remove index entries of deleted keys; or undo an empty write.
 
-    A write that wrote no data file and replaces no file group is abandoned, unless `hoodie.allow.empty.commit` is true.
+    The index is only changed if it stores entries (record key to file group) outside the table. A write is empty if it wrote no
+    data file and replaces no file group. It is undone, and its instant deleted, unless `hoodie.allow.empty.commit` is true.
 
     Args:
         stats: the write stats of all data files.
-        index_figures: `TaskPlan.figures`, which the commit stores for reports; None: the commit stores the name of the index.
+        index_figures: the name and counts of the index as JSON (`TaskPlan.figures`), which the commit stores for reports; None:
+            the commit stores only the name.
         replaced: the ids of the file groups that the write replaces, by partition path; None: it replaces none.
 
     Returns:
-        The commit; without write stats if the write was abandoned.
+        The commit; without write stats if the write was undone.
     """
     operation = write.settings.operation
     takes_groups_out = any((replaced or {}).values())
@@ -69,12 +71,14 @@ def publish(
 
 
 def _written_files(write: WriteContext, instant: str, stats: Sequence[WriteStat], *, rows: int) -> WrittenFiles:
-    """Return the files that the write has written, for the index, which reads their keys in tasks of the runner.
+    """Return a description of the files that the write has written. The index is called with it before and after the commit.
+
+    An index that stores entries reads the keys of the files in tasks, which the `runner` of the description runs.
 
     Args:
         instant: the instant time of the write.
         stats: the write stats of the files.
-        rows: how many rows the index handles. If they are few, the driver runs the tasks; otherwise a Spark job does.
+        rows: how many entries the index changes. If they are few, the tasks run on the driver; otherwise in Spark.
     """
     on_driver = fits_on_driver(write.options, rows=rows)
     tasks_at_once = _DRIVER_TASKS if on_driver else count_cores(write.spark.conf) or len(stats)

@@ -38,8 +38,8 @@ def partitions_to_delete(write: WriteContext, table: TableState) -> list[str]:
     """Return the partition paths that a delete_partition takes out of the table.
 
     These are the partitions in `hoodie.datasource.write.partitions.to.delete` if set, otherwise the partitions of the incoming
-    rows. `*` in a name of the option stands for any characters. A name without `*` is returned even if the table does not have
-    the partition.
+    rows, which Spark then evaluates. `*` in a name of the option stands for any characters. A name without `*` is returned even
+    if the table does not have the partition.
     """
     named = write.options[o.PARTITIONS_TO_DELETE]
     if not named:
@@ -67,8 +67,8 @@ def _compile_pattern(name: str) -> re.Pattern[str]:
 def renew_buckets(table: TableState, time: str, partitions: Sequence[str]) -> None:
     """Write new hash rings, with new file ids, for partitions that a delete_partition takes out of the table.
 
-    Only a table with consistent hashing has hash rings. With the old ring, rows of a later write would go to the replaced file
-    groups, which readers ignore.
+    A hash ring is the file that maps hashes of record keys to file groups, for a bucket index with consistent hashing. With the
+    old ring, rows of a later write would go to the replaced file groups, which readers ignore. For other tables nothing is done.
 
     Args:
         time: the instant time of the delete_partition.

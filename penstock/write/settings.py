@@ -1,7 +1,8 @@
-"""Resolves the settings of a write from the options of the call, the table's properties, inference, and defaults, in this order.
+"""Resolves the settings of a write from the options of the call, the table's properties, and defaults, in this order.
 
-The first source that has a value wins. Options that contradict the properties of an existing table are refused before any file is
-written.
+The first source that has a value wins. Some settings are inferred from others: for example, the operation is bulk_insert if
+neither an operation nor record keys are set. Options that contradict the properties of an existing table are refused before any
+file is written.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ class WriteSettings:
 
     @property
     def picks_newest(self) -> bool:
-        """Whether, of several incoming rows of a key, the one with the greatest ordering value counts.
+        """Whether, of several incoming rows of a key, the one with the greatest ordering value is written.
 
-        If false, the last to arrive counts.
+        If false, the last to arrive is written, or all of them (`keeps_repeats`).
         """
         if self.operation is Operation.UPSERT:
             return self.options[o.COMBINE_BEFORE_UPSERT]
@@ -55,7 +56,10 @@ class WriteSettings:
 
     @property
     def keeps_repeats(self) -> bool:
-        """Whether a new file group takes all incoming rows of a key, not only the last one."""
+        """Whether a log or a new file group takes all incoming rows of a key, not only the last one, as in Hudi.
+
+        True for an upsert with `hoodie.combine.before.upsert=false`, unless `penstock.upsert.last.row.wins` is true.
+        """
         is_combined = self.picks_newest or self.options[o.LAST_ROW_WINS]
         return self.operation is Operation.UPSERT and not is_combined
 
@@ -112,7 +116,7 @@ def _with_table_properties(options: Options, config: TableConfig) -> Options:
 
 
 def _key_settings(options: Options) -> KeySettings:
-    """Return the settings of record keys and partition paths. A non-partitioned key generator has no partition columns."""
+    """Return how record keys and partition paths are made. A non-partitioned key generator has no partition columns."""
     settings = KeySettings(
         record_key_fields=split_fields(options[o.RECORD_KEY_FIELD]),
         partition_path_fields=split_fields(options[o.PARTITION_PATH_FIELD]),
@@ -147,7 +151,7 @@ def split_fields(text: str | None) -> tuple[str, ...]:
 def _ordering_field(options: Options, columns: frozenset[str]) -> str | None:
     """Return the name of the ordering column; None if there is none.
 
-    If the option is not set, its default `ts` counts only if the rows have a column `ts`.
+    If the option is not set, its default `ts` is used only if the rows have a column `ts`.
 
     Args:
         columns: the names of the incoming columns.
@@ -235,7 +239,7 @@ def _infer_operation(options: Options, keys: KeySettings, columns: frozenset[str
 
 
 def _check_settings(settings: WriteSettings) -> None:
-    """Raise OptionError or Unsupported if the resolved settings contradict each other."""
+    """Raise OptionError or Unsupported if the resolved settings contradict each other, or lack record keys that they need."""
     options = settings.options
     o.check_combinations(options)
     if settings.auto_keys and settings.operation in (Operation.UPSERT, Operation.DELETE):
@@ -257,7 +261,8 @@ def _check_settings(settings: WriteSettings) -> None:
 def _check_stored_names(settings: WriteSettings) -> None:
     """Raise OptionError if the call sets a property of the new table to another value than its write options imply.
 
-    For example `hoodie.table.recordkey.fields` and `hoodie.datasource.write.recordkey.field` with different columns.
+    For example, `hoodie.table.recordkey.fields` (property) and `hoodie.datasource.write.recordkey.field` (write option) name
+    different columns.
     """
     options = settings.options
     keys = settings.keys

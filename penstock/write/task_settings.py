@@ -1,4 +1,7 @@
-"""Builds the settings that all tasks of a write share: the merger, and how tasks load rows and write base files and logs."""
+"""Builds the settings that all tasks of a write share: the merger, and how tasks load rows and write base files and logs.
+
+The settings are built on the driver from `WriteContext`, and pickled to the workers with each task.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +42,14 @@ from penstock.write.tasks.task_rows import TaskRowsSettings
 
 
 def build_upsert_rules(write: WriteContext, change: Change, staging: Staging) -> UpsertRules:
-    """Return the settings that all tasks of a write share.
+    """Return the settings that all tasks of a write share. `tasks/upsert_kernel.py` runs these tasks.
 
-    The write is an upsert, a delete, an insert that drops duplicates, or any write into buckets.
+    The write is an upsert, a delete, an insert that drops duplicates, or any write into buckets. Other inserts use
+    `build_insert_tasks`.
+
+    Raises:
+        OptionError: the payload is unknown, or differs from the payload of the table's logs.
+        Unsupported: Penstock does not have the payload, or the index cannot move rows with it.
     """
     table = write.table
     settings = write.settings
@@ -51,7 +59,8 @@ def build_upsert_rules(write: WriteContext, change: Change, staging: Staging) ->
     merging = build_merge_rules(table, write.prepared.avro_schema) if table.is_merge_on_read else None
     return UpsertRules(
         settings=build_file_settings(write, change),
-        # A merger that folds has one row per key already when tasks load the rows (`rows/combine_staged.py`).
+        # A merger with `folds` builds one row out of all incoming rows of a key. That is done before tasks load the rows
+        # (`rows/combine_staged.py`), so tasks have no newest row to pick.
         loading=build_task_rows_settings(write, staging, None if merger.folds else ordering),
         merger=merger,
         sizing=read_sizing(table, write.options),
@@ -70,11 +79,11 @@ def build_upsert_rules(write: WriteContext, change: Change, staging: Staging) ->
 def build_insert_tasks(
     write: WriteContext, change: Change, staging: Staging, buckets: Sequence[InsertBucket], *, base_files_only: bool = False
 ) -> list[InsertTask]:
-    """Return the tasks of an insert, one per insert bucket.
+    """Return the tasks of an insert, one per insert bucket (the incoming rows that an insert adds to one file group).
 
     Args:
-        buckets: the incoming rows that each file group takes.
-        base_files_only: whether rows go to base files even if the index finds keys in logs.
+        buckets: the insert buckets, as the driver has assigned them.
+        base_files_only: whether rows go to base files even if the index finds keys in logs (insert_overwrite).
     """
     settings = build_file_settings(write, change)
     merger = build_merger(write)
@@ -130,10 +139,10 @@ def _keeps_stored_rows(write: WriteContext) -> bool:
 
 
 def build_merger(write: WriteContext) -> Merger:
-    """Return the merger that merges an incoming row with the stored row of its key.
+    """Return the merger that merges an incoming row with the stored row of its key, as the payload class or merge mode says.
 
     Raises:
-        OptionError: the payload is unknown, or readers merge the table's logs by another payload.
+        OptionError: the payload is unknown, or must not be mixed with the payload by which readers merge the table's logs.
         Unsupported: Penstock does not have the payload.
     """
     if write.settings.operation is Operation.DELETE:
@@ -155,7 +164,7 @@ def build_merger(write: WriteContext) -> Merger:
 
 
 def _payload_settings(write: WriteContext) -> PayloadSettings:
-    """Return the settings that a payload reads: ordering column, delete marker, column defaults, and its own options."""
+    """Return the settings from which a payload is made: ordering column, delete marker, column defaults, and its own options."""
     options = write.options
     return PayloadSettings(
         ordering=write.settings.ordering_field,

@@ -42,7 +42,9 @@ def explain_merge(
 
 
 def _import(modules: list[str] | None) -> None:
-    """Import the modules that `--import` names. Modules that a table names are never imported.
+    """Import the modules that `--import` names: they register payloads. Modules that a table names are never imported.
+
+    The current folder is searched first.
 
     Raises:
         OptionError: a module cannot be imported.

@@ -1,4 +1,8 @@
-"""Log blocks that cannot be read although a completed write, or an unknown one, wrote them: what was lost, in numbers."""
+"""`DamagedBlock`: a log block that cannot be read, and how much was lost with it.
+
+A completed write wrote the block, or the write is not known. A block that a crashed write left in part does not count as damaged,
+because nothing that was committed is lost with it.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Folding: from the records of a slice's log to one record per key, within a limit of memory.
+"""Folding: combines the records of a slice's log to one record per key, within a limit of memory.
 
 Records are folded as they are read, so that memory grows with the number of keys, not with the length of the log:
 
-1. Records are collected up to half of the limit, then folded to one per key. The folded records join the next ones.
+1. Records are collected up to half of the limit, then folded to one per key. The next records are folded together with these.
 2. If the folded records alone exceed a quarter of the limit, all records are distributed by a hash of their key to spill files,
    in the order in which they come.
 3. Each spill file is folded by itself. The folded rows of all spill files go to one memory-mapped file.
 
-Keys and delete marks always stay in memory. The table's merger decides how records of a key are folded
+Keys, and for each key whether it is deleted, always stay in memory. The table's merger decides how records of a key are folded
 (`merge/kernels/fold.py`).
 """
 
@@ -51,7 +51,10 @@ class FoldSettings:
 
 @dataclass(frozen=True)
 class FoldedLog:
-    """A log folded to one record per key, a row or a delete. Key n, delete mark n and row n belong together."""
+    """A log folded (combined) to one record per key, a row or a delete.
+
+    Element n of `keys`, element n of `empty` and row n of the tables belong to the same key.
+    """
 
     keys: pa.Array
     #: A mask over the keys, true where the key is deleted.
@@ -69,7 +72,7 @@ class FoldedLog:
         return 1 + sum(table.nbytes for table in self._tables) // max(1, len(self.keys))
 
     def take(self, numbers: Positions) -> pa.Table:
-        """Return the rows with these numbers in the folded log. The row of a deleted key is all null.
+        """Return the rows of the keys at the positions `numbers` of `keys`. The row of a deleted key is all null.
 
         If a delete preceded any row in the log, a column `FRESH` is added: true for rows that take no value from the base row.
         """
@@ -112,11 +115,13 @@ class _CountedRecords:
 def _fold_in_memory(
     records: Iterator[LogRecords], settings: FoldSettings
 ) -> tuple[LogRecords | None, Iterator[LogRecords] | None]:
-    """Fold records in memory; return (folded records, None), or (None, all records) if the folded records exceed the limit.
+    """Fold records in memory; return (folded records, None), or (None, all records) if they need spill files.
 
-    Both are None if there are no records. In the second case, the records read so far come folded, followed by the unread ones.
-    Folding copies: the records before and after are in memory at once. So records before folding may take half of the limit,
-    folded ones a quarter.
+    Records need spill files if they exceed a quarter of the memory limit after folding. Then the second result yields the
+    records read so far, folded, followed by the unread ones. Both results are None if there are no records.
+
+    Folding copies, so the records are in memory twice for a moment. That is why they are folded when they reach half of the
+    limit, and may take a quarter afterwards.
     """
     parts: list[LogRecords] = []
     size = 0
@@ -197,7 +202,7 @@ def _drain(parts: list[LogRecords]) -> Iterator[LogRecords]:
 
 
 class _Buckets:
-    """Spill files that hold records by a hash of their key. The records of one key stay in one file, in their order."""
+    """The spill files: a hash of a record's key chooses its file. So the records of one key are in one file, in their order."""
 
     def __init__(self, folder: str, files: ExitStack) -> None:
         self._files = [_open_spill_file(folder, files) for _ in range(_BUCKETS)]
@@ -242,7 +247,7 @@ def _open_spill_file(folder: str, files: ExitStack) -> SpillFile:
 
 
 def _to_table(records: LogRecords) -> pa.Table:
-    """Return log records as one table for a spill file: the row columns, then key, delete mark, fresh mark and ordering value."""
+    """Return log records as one table for a spill file: the row columns, then key, `empty`, `fresh` and ordering value."""
     table = records.rows.append_column(_KEY, records.keys.cast(pa.large_string()))
     table = table.append_column(_EMPTY, pa.array(records.empty))
     table = table.append_column(_FRESH, pa.array(_fresh_flags(records)))

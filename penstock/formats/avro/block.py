@@ -1,9 +1,9 @@
 """Converts the content of an Avro data block of a log file to an Arrow table and back.
 
 The content is a list of records, each preceded by its length. `decode.py` decodes and `encode.py` encodes one field of all
-records at once. Small blocks, and blocks whose lists have very uneven lengths, are decoded record by record (`rows.py`). Both
-decoders return the same table. Malformed bytes raise CorruptFile: every length is checked against the end of its record, and
-every record must end where its length says.
+records at once. This is faster than record by record, except for small blocks and for records with lists of very uneven lengths.
+These are decoded record by record (`rows.py`). Both decoders return the same table. Malformed bytes raise CorruptFile: every
+length is checked against the end of its record, and every record must end where its length says.
 `docs/decisions/0008-avro-blocks-by-columns.md` has the measurements.
 """
 
@@ -155,7 +155,7 @@ def _decode_part(buffer: pa.Buffer, starts: Offsets, ends: Offsets, layout: Avro
     Args:
         starts: the byte offsets in `buffer` at which records begin.
         ends: the byte offsets at which they end.
-        layout: the layout of the schema that the records were written with.
+        layout: the byte layout of the schema that the records were written with.
     """
     by_rows = can_read_rows(layout)
     if by_rows and len(starts) < FEWEST_FOR_COLUMNS:
@@ -173,7 +173,7 @@ def _decode_part(buffer: pa.Buffer, starts: Offsets, ends: Offsets, layout: Avro
 
 
 def _batch_without_columns(count: int) -> Any:
-    """Return a record batch of `count` rows and no columns, which `from_arrays` cannot make."""
+    """Return a record batch of `count` rows and no columns. `from_arrays` cannot make one, because it counts rows in columns."""
     return pa.table({"_": pa.nulls(count)}).select([]).to_batches()[0]
 
 

@@ -4,7 +4,7 @@ Records are dicts, files are bytes. `timeline_schemas.py` holds the schemas. Wri
 which other Avro writers choose at random, is a digest of the record.
 
 A file is read with the schema inside the file. Fields that only a newer Hudi has are kept. Fields that the file lacks get the
-default of Penstock's schema. No class that a file names is imported or called.
+default of Penstock's schema. A file may name classes of strategies; none of them is imported or called.
 """
 
 from __future__ import annotations
@@ -67,14 +67,16 @@ def read_container(data: bytes) -> dict[str, Any]:
 
 
 def encode_record(name: str, record: Mapping[str, Any]) -> bytes:
-    """Encode a record of the schema `name` without a container, for a block of an archive file."""
+    """Encode a record of the schema `name` as plain Avro, without the header of a container file: for blocks of archive files."""
     body = io.BytesIO()
     fastavro.schemaless_writer(body, _parse_schema(name), record, strict_allow_default=True)
     return body.getvalue()
 
 
 def decode_record(data: bytes, schema: str) -> dict[str, Any]:
-    """Decode a record without a container. Missing fields get the defaults of Penstock's schema.
+    """Decode a record that `encode_record` or Hudi encoded as plain Avro, without the header of a container file.
+
+    Missing fields get the defaults of Penstock's schema.
 
     Args:
         schema: the Avro schema that the record was written with, as JSON.
@@ -130,11 +132,11 @@ def _fields(name: str) -> Mapping[str, Any]:
 
 @functools.cache
 def _parse_schema(name: str) -> Any:
-    """Return fastavro's form of the schema `name`."""
+    """Return the schema `name` as parsed by fastavro."""
     return fastavro.parse_schema(SCHEMAS[name])
 
 
 @functools.lru_cache(maxsize=8)
 def _parse_schema_text(schema: str) -> Any:
-    """Return fastavro's form of an Avro schema given as JSON."""
+    """Return an Avro schema, given as JSON, as parsed by fastavro."""
     return fastavro.parse_schema(json.loads(schema))

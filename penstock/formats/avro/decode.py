@@ -49,7 +49,7 @@ class ColumnDecoder:
     """Decodes the values at many offsets of one buffer at once.
 
     In all methods `at` holds the offset of a value in each record, and `ends` the end of each record; both ascend. Methods return
-    the values and the offsets behind the values. They raise CorruptFile if a value extends past the end of its record.
+    the values and the offsets after the values. They raise CorruptFile if a value extends past the end of its record.
 
     Args:
         allow_uneven: whether to decode lists of very different lengths; otherwise UnevenLists is raised for them.
@@ -89,7 +89,7 @@ class ColumnDecoder:
         return [arrays[name] for name in target.names]
 
     def decode_values(self, node: Node, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
-        """Decode the value at each offset of `at`; return (Arrow array of the values, offsets behind them).
+        """Decode the value at each offset of `at`; return (Arrow array of the values, offsets after them).
 
         Args:
             node: the layout of the values.
@@ -133,7 +133,7 @@ class ColumnDecoder:
         raise AssertionError(node)
 
     def skip(self, node: Node, at: Offsets, ends: Offsets) -> Offsets:
-        """Return the offsets behind the values at offsets `at`, without decoding the values.
+        """Return the offsets after the values at offsets `at`, without decoding the values.
 
         Args:
             node: the layout of the values.
@@ -179,17 +179,18 @@ class ColumnDecoder:
         return np.ndarray((count,), f"V{size}", self._buffer, 0, (1,))
 
     def _skip_bytes(self, at: Offsets, size: int, ends: Offsets) -> Offsets:
-        """Return each offset plus `size`. Raises CorruptFile if the result is past the end of the record."""
+        """Return each offset of `at` plus `size`: the end of a value of that size. Raises CorruptFile if it is past `ends`."""
         stops = at + size
         if (stops > ends).any():
             raise CorruptFile("a value reaches past the end of its record")
         return stops
 
     def _read_varints(self, at: Offsets, ends: Offsets) -> tuple[npt.NDArray[np.uint64], Offsets]:
-        """Read the varint at each offset of `at`; return (the numbers, still zigzag-encoded; the offsets behind them).
+        """Read the varint at each offset of `at`; return (the numbers, still zigzag-encoded; the offsets after them).
 
-        The eight bytes from each offset on are handled as one word. The last byte of a number is the lowest byte of the word
-        whose high bit is not set. A cast to float64 finds the place of that bit: the exponent of a power of two is its bit.
+        The eight bytes from each offset on are handled as one 64-bit word, with the first byte lowest. The last byte of a varint
+        is the first one whose high bit is not set. To find it, the word is reduced to that single bit and cast to float64: the
+        exponent of the float is the place of the bit.
         """
         if (at >= ends).any():
             raise CorruptFile("a value begins past the end of its record")
@@ -224,7 +225,9 @@ class ColumnDecoder:
             numbers: the decoded varints, still zigzag.
             sizes: the number of bytes of each varint.
             words: the first eight bytes of each varint.
-            is_long: true for the varints to complete.
+            is_long: a mask over the varints, true for those of nine or ten bytes.
+            at: the offset of each varint.
+            ends: the end of each varint's record.
         """
         ninth_at = at[is_long] + 8
         if (ninth_at >= ends[is_long]).any():
@@ -249,12 +252,12 @@ class ColumnDecoder:
         return np.asarray(self._words[clipped].view("<u8"), np.uint64) >> excess_bits
 
     def _read_longs(self, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
-        """Read the Avro long at each offset of `at`; return (signed numbers, offsets behind them)."""
+        """Read the Avro long at each offset of `at`; return (signed numbers, offsets after them)."""
         zigzag, stops = self._read_varints(at, ends)
         return (zigzag >> _ONE).view(np.int64) ^ -(zigzag & _ONE).view(np.int64), stops
 
     def _read_integers(self, node: IntegerNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
-        """Read the Avro int or long at each offset of `at`; return (numbers, offsets behind them).
+        """Read the Avro int or long at each offset of `at`; return (numbers, offsets after them).
 
         Raises CorruptFile if an int has more than 32 bits.
         """
@@ -312,7 +315,7 @@ class ColumnDecoder:
         return pa.array(values.astype(bool))
 
     def _read_symbol_numbers(self, node: EnumNode, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
-        """Read the enum at each offset of `at`; return (numbers of the symbols, offsets behind them).
+        """Read the enum at each offset of `at`; return (numbers of the symbols, offsets after them).
 
         Raises CorruptFile if the enum has no symbol of that number.
         """
@@ -344,7 +347,7 @@ class ColumnDecoder:
     def _read_branches(self, node: UnionNode, at: Offsets, ends: Offsets) -> tuple[npt.NDArray[np.bool_], Offsets]:
         """Read the branch number of the union at each offset of `at`.
 
-        Returns (mask that is true where the union's value is not null, offsets behind the branch numbers). Branch numbers are
+        Returns (mask that is true where the union's value is not null, offsets after the branch numbers). Branch numbers are
         zigzag-encoded, so doubled.
         """
         self._skip_bytes(at, 1, ends)
@@ -355,7 +358,7 @@ class ColumnDecoder:
         return present, at + 1
 
     def _decode_union(self, node: UnionNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
-        """Decode the union at each offset of `at`; return (Arrow array, offsets behind the unions). Null branches become null."""
+        """Decode the union at each offset of `at`; return (Arrow array, offsets after the unions). Null branches become null."""
         present, at = self._read_branches(node, at, ends)
         if present.all():
             return self.decode_values(node.value, at, ends)
@@ -364,7 +367,7 @@ class ColumnDecoder:
         return dense.take(pa.array(np.cumsum(present) - 1, mask=~present)), at
 
     def _decode_fields(self, node: RecordNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
-        """Decode the record at each offset of `at`; return (Arrow struct array, offsets behind the records)."""
+        """Decode the record at each offset of `at`; return (Arrow struct array, offsets after the records)."""
         if not node.fields:
             return pa.array([{}] * len(at), node.arrow), at
         columns = []
@@ -374,16 +377,17 @@ class ColumnDecoder:
         return pa.StructArray.from_arrays(columns, fields=list(node.arrow)), at
 
     def _decode_map(self, node: MapNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
-        """Decode the map at each offset of `at`; return (Arrow map array, offsets behind the maps)."""
+        """Decode the map at each offset of `at`; return (Arrow map array, offsets after the maps)."""
         items = self._find_items(_entry_node(node), at, ends)
         keys, value_starts = self.decode_values(SizedNode(pa.string()), items.starts, items.ends)
         values, _ = self.decode_values(node.value, value_starts, items.ends)
         return pa.MapArray.from_arrays(_list_offsets(items.counts), keys, values, type=node.arrow), items.stops
 
     def _find_items(self, item: Node, at: Offsets, ends: Offsets) -> _Items:
-        """Find all items of the lists that begin at offsets `at`, without decoding the items.
+        """Find all items of the lists or maps that begin at offsets `at`, without decoding the items.
 
-        All lists are walked at the same time: each step finds the next item of every list that is not at its end.
+        All lists are walked at the same time: each step finds the next item of every list that is not at its end. An item of a
+        map is a record of key and value.
 
         Args:
             item: the layout of an item.
@@ -425,9 +429,9 @@ class ColumnDecoder:
         list_parts: list[Offsets],
         start_parts: list[Offsets],
     ) -> None:
-        """Find the items of the next run in each list of `lists`, and move `at` of these lists behind the run.
+        """Find the items of the next run in each list of `lists`, and set `at` of these lists to the end of the run.
 
-        An Avro list is several runs of items, each preceded by its item count.
+        An Avro list is one or several runs of items (Avro calls them blocks), each preceded by its item count.
 
         Args:
             lists: numbers of lists, which are indexes into `at` and `ends`.
@@ -477,13 +481,13 @@ class ColumnDecoder:
 
 @dataclass(frozen=True)
 class _Items:
-    """The offsets of the items of many lists, list by list.
+    """The offsets of the items of many lists: first all items of the first list, then those of the second, and so on.
 
     Attributes:
         starts: the offset of each item.
         ends: the end of the record that each item is in.
         counts: the number of items of each list.
-        stops: the offset behind each list.
+        stops: the offset after each list.
     """
 
     starts: Offsets

@@ -171,17 +171,19 @@ def _encode_non_null(node: Node, array: Any, name: str) -> list[Segment]:
 
 
 def _child_range(array: Any) -> tuple[int, int]:
-    """Return (position of the first child, number of children) of a list or map array, which may be a slice of a longer array."""
+    """Return (position of the first item, number of items) of all lists or maps in an array.
+
+    The array may be a slice of a longer array. Then the array of its items starts with items of other lists.
+    """
     first = array.offsets[0].as_py()
     return first, array.offsets[-1].as_py() - first
 
 
 def _encode_lists(array: Any, items: Any) -> list[Segment]:
-    """Encode lists.
+    """Encode lists or maps whose items are already encoded.
 
-    Returns three segments (arrays with bytes for every record): item count, items, and a zero that ends the list.
-
-    An empty list is only the zero.
+    Returns three segments (arrays with bytes for every record): item count, items, and a zero that ends the list. An empty list
+    is only the zero.
 
     Args:
         array: the list or map array.
@@ -277,9 +279,10 @@ def _full_segment(cells: Bytes) -> ShortSegment:
 
 
 def fuse_segments(segments: list[Segment]) -> list[Segment]:
-    """Merge neighbouring short segments, because `join_segments` takes time per segment; return all segments.
+    """Merge neighbouring short segments; return the merged segments and the other ones, in their order.
 
-    A segment is an array with some bytes for every record; a short one has few.
+    A segment is an array with some bytes for every record; a short one has few bytes. `join_segments` takes time per segment, so
+    fewer segments are faster.
     """
     fused: list[Segment] = []
     short_run: list[ShortSegment] = []
@@ -332,7 +335,7 @@ def _to_binary_array(segment: ShortSegment) -> Any:
 
 
 def _compact(array: Any) -> Any:
-    """Return a copy of a binary array, which may be a slice. The buffer of the copy holds only the bytes of its values."""
+    """Return a binary array with the same values whose buffer holds only their bytes, even if `array` is a slice."""
     offsets = _offsets(array)
     return _binary_array(offsets - offsets[0], value_bytes(array))
 

@@ -65,7 +65,7 @@ class EnumNode:
 
 @dataclass(frozen=True)
 class ArrayNode:
-    """The layout of an array: several runs of items, each preceded by the number of its items. The number 0 ends the array."""
+    """The layout of an array: runs of items (Avro calls them blocks), each preceded by its item count. The count 0 is the end."""
 
     arrow: Any
     item: Node
@@ -81,7 +81,7 @@ class MapNode:
 
 @dataclass(frozen=True)
 class RecordNode:
-    """The layout of a record: its fields in order, with nothing between them."""
+    """The layout of a record: its fields in order, concatenated without separators."""
 
     arrow: Any
     names: tuple[str, ...]
@@ -109,7 +109,13 @@ _COMPLEX = ("record", "array", "map", "enum", "fixed")
 
 @dataclass(frozen=True)
 class AvroLayout:
-    """The byte layout of one record schema, with the schema in Arrow and as JSON."""
+    """The byte layout of one record schema.
+
+    Attributes:
+        record: the layout.
+        schema: the same schema in Arrow types.
+        text: the Avro schema as JSON.
+    """
 
     record: RecordNode
     schema: pa.Schema
@@ -136,7 +142,10 @@ def _compile_text(text: str) -> AvroLayout:
 
 
 def min_size(node: Node) -> int:
-    """Return the fewest bytes that a value of this layout can take. The decoder rejects damaged item counts by this number."""
+    """Return the fewest bytes that a value of this layout can take.
+
+    The decoder rejects a damaged list whose item count needs more bytes than the record has.
+    """
     match node:
         case FixedNode(size=size):
             return size

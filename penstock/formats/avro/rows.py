@@ -1,6 +1,7 @@
-"""Decodes Avro records one by one with fastavro. For blocks on which `decode.py` is slower: small ones, or with uneven lists.
+"""Decodes Avro records one by one with fastavro.
 
-Returns the same tables as `decode.py`, and raises the same errors. Workers without fastavro use only `decode.py`.
+`block.py` uses this module for blocks on which `decode.py` is slower: small blocks, and blocks with lists of very uneven lengths.
+Both return the same tables and raise the same errors. Workers without fastavro use only `decode.py`.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def decode_rows(buffer: pa.Buffer, starts: Any, ends: Any, layout: AvroLayout, t
 
 @functools.lru_cache(maxsize=256)
 def _parse_layout(text: str) -> Any:
-    """Return fastavro's form of a schema given as JSON; None if fastavro is not installed or cannot read the schema."""
+    """Return a schema, given as JSON, as parsed by fastavro; None if fastavro is not installed, or a name is not ASCII."""
     record = compile_layout(text).record
     if fastavro is None or not _is_ascii(record):
         return None

@@ -259,7 +259,7 @@ def _build_schema(name: str, defined: set[str]) -> AvroType:
     """Return the Avro schema of the record `name`. A nested record is defined where it first occurs, then referred to by name.
 
     Args:
-        defined: the names of records that are already defined. Names are added here.
+        defined: the names of the records whose schema is already in the result. The names that this call defines are added.
     """
     if name in defined:
         return f"{NAMESPACE}.{name}"
@@ -274,7 +274,7 @@ def _inline_records(kind: AvroType, defined: set[str]) -> AvroType:
     """Return a copy of an Avro type in which the first mention of each record's name is replaced by the record's schema.
 
     Args:
-        defined: the names of records that are already defined. Names are added here.
+        defined: the names of the records whose schema is already in the result. The names that this call replaces are added.
     """
     if isinstance(kind, list):
         return [_inline_records(branch, defined) for branch in kind]

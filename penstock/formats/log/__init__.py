@@ -1,13 +1,16 @@
 """Log files: reads and writes the blocks in which changes to a file group are appended.
 
-Functions read an open file (`pyarrow.NativeFile`) or bytes, and know no paths and no timeline. The bytes of a block, all numbers
-big-endian::
+Functions read an open file (`pyarrow.NativeFile`) or bytes, and know no paths and no timeline. A block has these fields, from
+left to right and from top to bottom. In front of each field is its size in bytes (`…`: variable). All numbers are big-endian::
 
     6  magic #HUDI#
     8  size of the block after this field
     4  log format version      4  block type
     …  header map              8  length of the content    …  content    …  footer map
-    8  size from the magic up to this field: readers find the block's beginning with it, and see whether the block is whole
+    8  size of the block before this field, with the magic: a backward scan finds the block's beginning with it
+
+A header or footer map is the number of entries (4 bytes), then for each entry the number of its key (4 bytes, `HeaderKey`), the
+size of its text (4 bytes) and the text.
 
 `block.py` defines a block, `scan.py` finds the blocks of a file without reading their contents, `read.py` reads the content of
 one block, `large_block.py` reads the content in parts, `write.py` encodes blocks, `deletes.py` and `positions.py` hold the

@@ -60,7 +60,8 @@ class LogBlock:
         header: the values of the header by number of the key (`HeaderKey`). Keys that `HeaderKey` lacks are kept.
         footer: the values of the footer, in the same form.
         content_offset: the offset of the content in the file.
-        problem: of a CORRUPT block that has the size its ends name: why its parts cannot be read. Empty for a torn block.
+        problem: the error text of a block that is malformed (its two sizes agree, but its parts cannot be read) and that the scan
+            therefore reports as CORRUPT. Empty for a CORRUPT block that is torn, and for every other block.
     """
 
     type: BlockType
@@ -76,7 +77,7 @@ class LogBlock:
 
     @property
     def is_data(self) -> bool:
-        """Whether the block holds rows: of the table or, in a CDC block, of its changes."""
+        """Whether the block holds rows: rows of the table, or in a CDC block the changes of rows."""
         return self.type in _DATA
 
     @property
@@ -119,7 +120,7 @@ class LogBlock:
 
     @property
     def place(self) -> str:
-        """The file name and offset of the block, for error messages."""
+        """The file name and offset of the block, for error messages: `log file .f_1.log.1_0-1-0, block at byte 512`."""
         return f"log file {self.file_name or '(unnamed)'}, block at byte {self.offset}"
 
     def _header(self, key: HeaderKey) -> str:

@@ -1,8 +1,9 @@
 """Reads and writes the content of delete blocks: deleted record keys, each with its partition path and ordering value.
 
-The content is one Avro list of records. The ordering value is a union of null and eleven wrapper records (`orderingVal` of Hudi's
-`HoodieDeleteRecord`), each with one field of a different type. A delete without an ordering value has the int 0 there; such a
-delete removes the row whatever the row's ordering value is. Null is never written, because Hudi fails on it.
+The content is one Avro list of records, here called entries. The ordering value is a union of null and eleven wrapper records
+(`orderingVal` of Hudi's `HoodieDeleteRecord`), each with one field of a different type. The number of the type in the union is
+called branch. A delete without an ordering value is written with the int 0. It removes the row whatever the row's ordering value
+is. Null is never written, because Hudi fails on it.
 """
 
 from __future__ import annotations
@@ -194,11 +195,11 @@ def decode_deletes(content: Any) -> Deletes:
 def _decode_equal_sizes(data: pa.Buffer) -> Deletes | None:
     """Decode delete entries that all have the same number of bytes, as is common with keys of one form; otherwise return None.
 
-    Saves the slow loop of `_find_deletes`. A wrong guess is detected: decoding fails if an entry does not end where the next one
-    begins.
+    Saves the slow loop of `_find_deletes`. Whether the entries have equal sizes is a guess from the total size. A wrong guess is
+    detected: decoding fails if an entry does not end where the next one begins.
 
     Args:
-        data: the content of the delete block behind its version and size.
+        data: the content of the delete block, without the version and size at its beginning.
     """
     if not data.size:
         return None
@@ -237,14 +238,21 @@ def _decode_between(data: pa.Buffer, starts: Offsets, ends: Offsets) -> Deletes:
 
 
 def _branch_of(zigzag: int) -> Branch:
-    """Return the branch for its zigzag-encoded number, which is doubled. Raises CorruptFile if there is no such branch."""
+    """Return the branch (type of an ordering value) for the byte that encodes it, which is twice the number of the branch.
+
+    Raises CorruptFile if the byte encodes no branch.
+    """
     if zigzag % 2 or zigzag // 2 > max(Branch):
         raise CorruptFile(f"a delete has an ordering value of type {zigzag / 2:g}, which there is not")
     return Branch(zigzag // 2)
 
 
 def _find_deletes(data: pa.Buffer) -> tuple[Offsets, Offsets]:
-    """Return (offsets where delete entries begin, offsets where they end) in the content behind its version and size."""
+    """Return (offsets where delete entries begin, offsets where they end).
+
+    Args:
+        data: the content of the delete block, without the version and size at its beginning.
+    """
     view = data.to_pybytes()
     starts = []
     ends = []
@@ -269,7 +277,10 @@ def _find_deletes(data: pa.Buffer) -> tuple[Offsets, Offsets]:
 
 
 def _read_count(data: pa.Buffer) -> tuple[int, int]:
-    """Return (number of delete entries in the list's first run, offset of the first entry)."""
+    """Return (number of delete entries in the first part of the Avro list, offset of the first entry).
+
+    An Avro list has one or several parts, each preceded by its number of entries.
+    """
     try:
         return _read_long(memoryview(data).cast("B"), 0)
     except IndexError:
@@ -277,7 +288,7 @@ def _read_count(data: pa.Buffer) -> tuple[int, int]:
 
 
 def _skip_delete(view: bytes, at: int) -> int:
-    """Return the offset behind the delete entry at offset `at`. Damage inside the entry is only found when it is decoded.
+    """Return the offset after the delete entry at offset `at`. Damage inside the entry is only found when it is decoded.
 
     Tries the form of nearly all entries first: two strings of less than 64 bytes, and an int or a long.
     """
@@ -294,7 +305,7 @@ def _skip_delete(view: bytes, at: int) -> int:
 
 
 def _skip_any_delete(view: bytes, at: int) -> int:
-    """Return the offset behind the delete entry at offset `at`, whatever the form of the entry."""
+    """Return the offset after the delete entry at offset `at`, whatever the form of the entry."""
     for _ in range(2):  # the key and the partition path
         zigzag = view[at]
         at += 1
@@ -316,7 +327,7 @@ def _skip_any_delete(view: bytes, at: int) -> int:
 
 
 def _read_long(view: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Return (Avro long at offset `at`, offset behind it)."""
+    """Return (Avro long at offset `at`, offset after it)."""
     zigzag = 0
     shift = 0
     while True:
@@ -348,7 +359,7 @@ def _to_string_array(column: Any) -> Any:
 
 
 def _choose_branch(ordering: Any) -> tuple[Branch, Any]:
-    """Return (branch for a column of ordering values, the column cast to the type of that branch).
+    """Return (branch of the union `orderingVal` for a column of ordering values, the column cast to the type of that branch).
 
     A timestamp is written as a long, a time in milliseconds as an int. Hudi compares two ordering values only if they have the
     same Java class, and for these types the ordering value of a row is a Long or an Integer.
@@ -371,7 +382,7 @@ def _choose_branch(ordering: Any) -> tuple[Branch, Any]:
 
 
 def _comparable_branches(kind: Any) -> tuple[Branch, ...]:
-    """Return the branches whose values Hudi compares with an ordering column of the Arrow type `kind`."""
+    """Return the branches (types of ordering values) that Hudi compares with an ordering column of the Arrow type `kind`."""
     if pa.types.is_decimal(kind):
         return (Branch.DECIMAL,)
     if pa.types.is_timestamp(kind):
@@ -386,7 +397,7 @@ def _comparable_branches(kind: Any) -> tuple[Branch, ...]:
 
 
 def _cast_ordering(values: Any, branch: Branch, kind: Any) -> Any:
-    """Return ordering values of a branch as a column of the Arrow type `kind`. The int 0, no ordering value, becomes null."""
+    """Cast ordering values of one branch (type) to the Arrow type `kind`. The int 0 means no ordering value and becomes null."""
     if branch is ALWAYS:
         values = pc.if_else(pc.equal(values, 0), pa.scalar(None, pa.int32()), values)
     if values.type.equals(kind):

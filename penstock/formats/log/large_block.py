@@ -1,7 +1,7 @@
 """Reads the rows of a large log block in parts. Neither the whole content nor all rows are in memory at once.
 
-`read.py` reads small blocks whole, and calls this module for large ones. The checks are the same for both. Damage near the end
-of a large block raises an error only when that part is read.
+`read.py` reads small blocks whole, and calls this module for large ones. Both raise the same errors, but damage near the end of a
+large block raises its error only when that part is read.
 """
 
 from __future__ import annotations
@@ -103,9 +103,13 @@ def _first_record_size(window: pa.Buffer, room: int, number: int, count: int) ->
     """Return the size in bytes of the record that a window begins with, including its length field.
 
     Args:
-        room: the bytes of the content from the beginning of the window on. Raises CorruptFile if the record is larger.
+        window: bytes of a block's content, which may end inside the record.
+        room: the number of bytes from the beginning of the window to the end of the content.
         number: the number of the record in its block, for the error.
         count: the number of records of the block, for the error.
+
+    Raises:
+        CorruptFile: the record is larger than `room`.
     """
     length = _LENGTH.unpack_from(window)[0] if window.size >= _LENGTH.size else -1
     if not 0 <= length <= room - _LENGTH.size:

@@ -1,8 +1,10 @@
-"""Encodes and decodes the row numbers in the header of a log block: a 64-bit Roaring bitmap in its portable form, in Base64.
+"""Encodes and decodes the record positions in the header of a log block.
 
-A 64-bit bitmap is a list of 32-bit bitmaps, each preceded by the upper 32 bits of its numbers. A 32-bit bitmap is a list of
-containers, one for each set of numbers with the same upper 16 bits. A container is a sorted array of 16-bit numbers if they are
-few, a set of 65,536 bits if they are many, or a list of runs. Penstock reads runs and does not write them.
+A position is the row number, in the base file, of a row that the block changes or deletes. The positions of a block are stored as
+a 64-bit Roaring bitmap in its portable form, in Base64. A 64-bit bitmap is a list of 32-bit bitmaps, each preceded by the upper
+32 bits of its numbers. A 32-bit bitmap is a list of containers, one for each set of numbers with the same upper 16 bits. A
+container is a sorted array of 16-bit numbers if they are few, a set of 65,536 bits if they are many, or a list of runs (ranges of
+consecutive numbers). Penstock reads runs and does not write them.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _FEWEST_FOR_OFFSETS = 4
 
 
 def encode_positions(positions: Positions) -> str:
-    """Encode row positions, in any order, as the Base64 string for the header of a log block."""
+    """Encode positions (row numbers in the base file), in any order, as the Base64 string for the header of a log block."""
     numbers = np.unique(positions)
     uppers, starts = np.unique(numbers >> 32, return_index=True)
     parts = [struct.pack("<q", len(uppers))]
@@ -41,7 +43,7 @@ def encode_positions(positions: Positions) -> str:
 
 
 def decode_positions(text: str) -> Positions:
-    """Decode the Base64 string in a log block's header; return the row positions, ascending.
+    """Decode the Base64 string in a log block's header; return the positions (row numbers in the base file), ascending.
 
     Raises:
         CorruptFile: the string is not a 64-bit Roaring bitmap in Base64.
@@ -65,7 +67,7 @@ def decode_positions(text: str) -> Positions:
 
 
 def _encode_bitmap(numbers: Positions) -> bytes:
-    """Encode ascending numbers below 2**32 as a 32-bit Roaring bitmap, in portable form without runs."""
+    """Encode ascending numbers below 2**32 as a 32-bit Roaring bitmap in portable form. No container is a list of runs."""
     keys, starts, counts = np.unique(numbers >> 16, return_index=True, return_counts=True)
     containers = [_encode_container(part) for part in np.split((numbers & 0xFFFF).astype("<u2"), starts[1:])]
     head = struct.pack("<II", _COOKIE_WITHOUT_RUNS, len(keys))
@@ -85,7 +87,7 @@ def _encode_container(numbers: npt.NDArray[np.uint16]) -> bytes:
 
 
 def _decode_bitmap(data: bytes, at: int) -> tuple[Positions, int]:
-    """Return (numbers in the 32-bit bitmap at offset `at`, offset behind the bitmap). Raises ValueError if it is malformed."""
+    """Return (numbers in the 32-bit bitmap at offset `at`, offset after the bitmap). Raises ValueError if it is malformed."""
     (cookie,) = struct.unpack_from("<I", data, at)
     at += 4
     if cookie & 0xFFFF == _COOKIE_WITH_RUNS:
@@ -115,11 +117,12 @@ def _decode_bitmap(data: bytes, at: int) -> tuple[Positions, int]:
 
 
 def _decode_container(data: bytes, at: int, count: int, is_run: bool) -> tuple[Positions, int]:
-    """Return (numbers in the container at offset `at`, offset behind the container).
+    """Return (numbers in the container at offset `at`, offset after the container).
 
     Args:
         count: how many numbers the container has.
-        is_run: whether the container is a list of runs; otherwise `count` decides between array and set of bits.
+        is_run: whether the container is a list of runs (first number and length of each range). Otherwise `count` decides whether
+            it is an array or a set of bits.
     """
     if is_run:
         (run_count,) = struct.unpack_from("<H", data, at)

@@ -184,7 +184,9 @@ def _read_hfile(content: pa.Buffer, schema: str, wanted: Sequence[str]) -> Itera
 
 
 def _fill_hfile_keys(rows: pa.Table, keys: Sequence[bytes]) -> pa.Table:
-    """Return the rows with the column `key` filled from the keys of their HFile cells, where it is an empty string.
+    """Return the rows with the column `key` filled from the keys of their HFile cells, because Hudi leaves the column empty.
+
+    Only empty strings are replaced.
 
     Args:
         keys: the key of each row's HFile cell.
@@ -211,10 +213,10 @@ _LARGE_BLOCK_READERS = {BlockType.AVRO_DATA: read_avro_parts, BlockType.PARQUET_
 def _read_all_parts(
     read_parts: _Reader, content: pa.Buffer, schema: str, columns: Sequence[str] | None, read_schema: Avro | None
 ) -> pa.Table:
-    """Return all rows of a block's content as one table.
+    """Return all rows of a Parquet or HFile block as one table.
 
     Args:
-        read_parts: the function that yields the rows of the content.
+        read_parts: the function that yields the rows of a content of this block type in parts.
         schema: the Avro schema of the block, as JSON.
         columns: the columns to read; None: all.
         read_schema: the Avro schema to return the rows in; None: the schema of the block.

@@ -1,8 +1,9 @@
 """Finds the blocks of a log file, forwards or backwards, and reads all of each block except its content.
 
 A scan needs little memory, however large the log is. A block is whole if its two sizes agree and another block or the end of the
-file follows. A block that is not whole is returned with type CORRUPT, and the scan continues at the next magic. If the caller
-knows where completed writes ended, a block that ends there is whole whatever follows.
+file follows. A block that is not whole (torn) is returned with type CORRUPT, and the scan continues at the next magic. If the
+caller knows at which offsets completed writes ended (from write stats in their commits), a block that ends there is whole
+whatever bytes follow. A block that is whole but whose parts cannot be read is called malformed.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ def scan_blocks(
     Args:
         log: an open log file, or its bytes.
         file_name: the file's name, for error messages.
-        known_ends: offsets at which completed writes ended. The bytes behind them may be anything, up to the next magic.
-        skips_malformed: whether to yield a CORRUPT block with a `problem` where this function would raise an error.
+        known_ends: offsets at which completed writes ended. Between these offsets and the next magic there may be any bytes,
+            which a crashed append left.
+        skips_malformed: whether to yield a CORRUPT block that has the error text as its `problem`, instead of raising an error.
 
     Raises:
         CorruptFile: the file does not begin with a block, or a block is whole but malformed.
@@ -88,12 +90,12 @@ def _block_at(
 ) -> LogBlock:
     """Return the block at offset `at`. A block that is not whole has type CORRUPT and extends to the next magic, or to `end`.
 
-    A CORRUPT block that begins before a known end extends at most to that end.
+    A CORRUPT block never extends past an offset of `known_ends`, because the bytes after that offset belong to another write.
 
     Args:
         end: the end of the file.
         known_ends: offsets at which completed writes ended.
-        skips_malformed: whether to return a malformed block as a CORRUPT block with a `problem`.
+        skips_malformed: whether to return a block that is whole, but cannot be read, as a CORRUPT block with a `problem`.
     """
     size = _whole_size(file, at, end, known_ends)
     if size is None:
@@ -114,7 +116,10 @@ def _block_at(
 
 
 def _read_torn_header(file: Any, at: int, end: int) -> dict[int, str]:
-    """Return the header of the torn block from `at` to `end`; an empty map if the header cannot be read."""
+    """Return the header of the torn or malformed block from `at` to `end`; an empty map if the header cannot be read.
+
+    The header may name the instant that wrote the block. So the caller can find out whether a completed write lost rows.
+    """
     header_at = at + FRONT.size + INT_PAIR.size
     if header_at + INT.size > end:
         return {}
@@ -192,9 +197,9 @@ def _read_block(file: Any, at: int, size: int, file_name: str) -> LogBlock:
 
 
 def _read_map(file: Any, at: int, end: int, place: str) -> tuple[dict[int, str], int]:
-    """Return (header or footer map at offset `at`, offset behind the map). Raises CorruptFile if an entry extends past `end`.
+    """Return (header or footer map at offset `at`, offset after the map). Raises CorruptFile if an entry extends past `end`.
 
-    The map is read in windows, because its size is not known beforehand, and a schema in a header may be large.
+    The map is read in windows of 64 KiB, because its size is not known beforehand, and a schema in a header may be large.
 
     Args:
         place: the file name and offset of the block, for error messages.

@@ -27,7 +27,8 @@ from penstock.merge.merger import Merger
 class FoldedBatch:
     """The result of combining (folding) the rows of each key of an incoming batch to one row.
 
-    `rows` has the position of one incoming row per key. `values` has the new rows of the keys that had several rows.
+    `rows` has the position of one incoming row per key. For a key with several rows, `values` has the combined row, which
+    replaces the incoming row at that position.
     """
 
     #: The position of one incoming row per key, ascending. Of a key with several rows: the last row, or the last one that has
@@ -113,7 +114,8 @@ def _reorder_flags(flags: Flags | None, order: Positions) -> Flags | None:
 def _find_placed_rows(runs: Runs, folded: pa.Table, columns: Sequence[str]) -> Positions:
     """Return for each run (the rows of one key) the position of the last row that equals the combined row in `columns`.
 
-    If no row of the run does, or the rows have none of the columns, return the position of the last row of the run.
+    The caller sends the combined row to the partition or file group of the row at this position. If no row of the run equals the
+    combined row there, or the rows have none of the columns, return the position of the last row of the run.
 
     Args:
         folded: the combined rows, one per run.
@@ -214,7 +216,7 @@ def _find_first_kept(starts: Positions, lengths: Positions, empty: Flags, ranks:
     """Return for each run the position of its first record that no delete entry deletes.
 
     A run is the records of one key, in the order in which they were written. If a delete entry deletes all rows of a run, the
-    position is that behind the run. The loop handles the first record of all runs, then the second one, and so on.
+    position is the one after the run. The loop handles the first record of all runs, then the second one, and so on.
 
     Args:
         starts: the position of the first record of each run.

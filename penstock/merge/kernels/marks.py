@@ -27,9 +27,10 @@ def is_fresh(rows: pa.Table) -> Flags:
 
 
 def is_gone(rows: pa.Table) -> Flags:
-    """Return a mask over the incoming rows, true where the row only says that its key is to be deleted.
+    """Return a mask over the incoming rows, true where the row stands only for the deletion of its key.
 
-    Reads the boolean column `GONE`; all false without it.
+    A user's merge function combined the rows of the key in the batch to nothing. Reads the boolean column `GONE`; all false
+    without it.
     """
     return _marked(rows, GONE)
 

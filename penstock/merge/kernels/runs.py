@@ -1,6 +1,6 @@
 """Runs: a table in which all rows of a key are next to one another, for many keys at once.
 
-Mergers fold batches and logs in this form.
+Mergers receive the rows of a batch or log in this form to combine (fold) the rows of each key to one row.
 
 `Runs` holds the rows of each key in the order in which they came. `Folded` is what a merger returns: one row per run. The
 functions are kernels for `Merger.fold`: find the newest row of each run, take the last non-null value of each column, join

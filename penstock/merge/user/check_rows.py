@@ -37,7 +37,7 @@ def check_rows(guard: Guard, returned: pa.Table, old: pa.Table | None, new: pa.T
     """Check the rows that a user's function returned, and return them in the columns and types of `new`.
 
     Args:
-        guard: words the errors.
+        guard: makes the errors; its `fixed` names the columns that must not change.
         returned: the rows to check; row i was merged from row i of `old` and row i of `new`.
         old: the older rows; None if the function was called without old rows.
         new: the newer rows.
@@ -113,7 +113,7 @@ def _are_of_one_family(returned: pa.DataType, expected: pa.DataType) -> bool:
 
 
 def _find_family(kind: pa.DataType) -> tuple[Callable[[pa.DataType], bool], ...] | None:
-    """Return the family of `_FAMILIES` that has the type, or None. A family is types that may be cast to one another."""
+    """Return the entry of `_FAMILIES` (types that may be cast to one another) that the type belongs to, or None."""
     return next((family for family in _FAMILIES if any(is_of(kind) for is_of in family)), None)
 
 

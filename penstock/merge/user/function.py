@@ -26,7 +26,7 @@ class UserFunction(Protocol):
 
     @property
     def guard(self) -> Guard:
-        """The `Guard` that calls the user's function and words errors about it."""
+        """The `Guard` that calls the user's function and turns its errors into PayloadError."""
 
     def join(self, old: pa.Table, new: pa.Table) -> JoinedRows:
         """Return the merged row for each pair of rows: row i of `old` and row i of `new`. All tables have the same columns."""

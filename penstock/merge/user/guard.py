@@ -40,7 +40,7 @@ class CallProgress:
 
 @dataclass(frozen=True)
 class Guard:
-    """Calls a user's merge function under a time limit, and words its errors."""
+    """Calls a user's merge function under a time limit, and makes errors that name the function and the record key."""
 
     #: The kind and name of the function, for messages.
     what: str
@@ -151,7 +151,7 @@ def _format_stack(thread: threading.Thread) -> str:
 
 
 def _format_traceback(error: BaseException) -> str:
-    """Return the traceback of an error without the frames of this folder. So the traceback begins in the user's code."""
+    """Return the traceback of an error without the frames of this folder, so that it begins in the user's code."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_THIS_FOLDER)]
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)] if frames else []
     return "".join([*lines, *traceback.format_exception_only(type(error), error)]).rstrip()

@@ -1,10 +1,11 @@
-"""Chooses the instants that may be archived. Kernels: a timeline and options in, instants out.
+"""Chooses the instants that may be archived. Only the timeline and the options decide; no file is read.
 
 An instant stays on the timeline:
 
 - while the timeline has at most `hoodie.keep.max.commits` commits;
 - if it has a savepoint, or comes after a savepoint (unless `hoodie.archive.beyond.savepoint` is set);
-- if it is later than a pending write or plan, because the timeline must not get a hole;
+- if it is later than a pending write or plan, because the timeline must not get a hole: a write that is missing between others
+  counts as not completed, and its rows would disappear;
 - if it is a delta commit that the compaction trigger still counts;
 - if it is the earliest commit that cleaning retains, a later one, or the one commit before it, which Hudi keeps too.
 
@@ -40,7 +41,9 @@ class ArchiveLimits:
 
 
 def archive_limits(timeline: Timeline, options: Options, now: datetime) -> ArchiveLimits:
-    """Return the limits from the options on the number of instants. They are raised if cleaning needs more commits.
+    """Return how many instants the timeline keeps, by `hoodie.keep.min.commits` and `hoodie.keep.max.commits`.
+
+    Both limits are raised if cleaning retains more commits than the first one allows.
 
     Args:
         now: the current time in the timeline's time zone.
@@ -98,7 +101,7 @@ def _archivable_commits(timeline: Timeline, options: Options, limits: ArchiveLim
 
 
 def _end_before_pending(timeline: Timeline) -> str | None:
-    """Return the first instant time that must stay on the timeline because of pending writes and plans.
+    """Return the instant time from which on commits must stay on the timeline because of pending writes and plans.
 
     This is the time of the last commit before the oldest pending write or plan. If there is no such commit, it is the time of
     that write or plan. None if no write or plan is pending.
@@ -110,7 +113,7 @@ def _end_before_pending(timeline: Timeline) -> str | None:
 
 
 def _end_for_compaction(timeline: Timeline, options: Options) -> str | None:
-    """Return the first instant time that must stay on the timeline because the compaction trigger counts later delta commits.
+    """Return the instant time from which on commits must stay on the timeline because the compaction trigger counts them.
 
     None if the trigger does not count delta commits, or there are none.
     """

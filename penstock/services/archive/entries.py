@@ -40,7 +40,7 @@ def archived_entry(instant: Instant, content: bytes, modified_ms: int, *, utc: b
     """Return the archive entry for one timeline file: the file's content in the field that Hudi's archive schema has for it.
 
     Args:
-        instant: the instant and state that the name of the timeline file says.
+        instant: the instant and state in the name of the timeline file.
         content: the content of the timeline file.
         modified_ms: when the file was written, in milliseconds since 1970.
         utc: whether the table's instant times are in UTC. If false, they are in the time zone of this machine.

@@ -1,8 +1,9 @@
 """Archive instants: write the content of their files to one new archive file, then remove the files from the timeline.
 
-The archive file is complete before the first timeline file is removed. Requested and inflight files are removed first, then
-completed files, oldest first. So at no moment does an archived instant look pending, and the timeline never has a hole. After a
-crash the next run archives the same instants again, without writing entries twice that the newest archive file already holds.
+The archive file is complete before the first timeline file is removed. Requested and inflight files are removed first, so that no
+archived instant ever looks pending. Then completed files are removed, oldest first, so that the timeline never has a hole (an
+archived instant between two that are not). After a crash the next run archives the same instants again, without writing entries
+twice that the newest archive file already holds.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def archive(table: TableState, stages: Stages | None = None) -> Archived | None:
     """Move the instants that `choose_instants` returns from the timeline to the archive. Return None if there are none.
 
     Args:
-        table: the table; its timeline must have been loaded right before.
+        table: the table; its timeline must have been loaded just before this call.
         stages: reports progress; None to report none.
 
     Raises:
@@ -123,7 +124,7 @@ def _list_file_ids(table: TableState, path: str) -> frozenset[str]:
 def _archive(table: TableState, files: Mapping[str, FileInfo], instants: Sequence[Instant]) -> Archived:
     """Write the archive entries of `instants` to a new archive file and remove their files from the timeline.
 
-    Instants with an unreadable timeline file stay on the timeline.
+    An instant stays on the timeline if one of its files cannot be read. Either all its files are archived or none.
 
     Args:
         files: all files in the timeline folder, by name.
@@ -148,12 +149,15 @@ def _archive(table: TableState, files: Mapping[str, FileInfo], instants: Sequenc
 
 
 def _instant_key(instant: Instant) -> InstantKey:
-    """Return (time, action) of an instant, which is the same for its requested, inflight and completed file."""
+    """Return (time, action) of an instant, which is the same for its requested, inflight and completed file.
+
+    The action is the one of the completed file: `commit` for a compaction.
+    """
     return instant.time, instant.action.family
 
 
 def _entry_instant(entry: Entry) -> InstantKey:
-    """Return (time, action) of the instant whose timeline file an archive entry holds."""
+    """Return (time, action), as `_instant_key` does, of the instant whose timeline file an archive entry holds."""
     return entry["commitTime"], Action(entry["actionType"]).family
 
 
@@ -179,6 +183,8 @@ def _make_entry(table: TableState, instant: Instant, file: FileInfo) -> Entry | 
 def _write_entries(table: TableState, entries: Sequence[Entry]) -> str | None:
     """Write a new archive file with the entries that the newest archive file does not hold yet.
 
+    An earlier run that crashed may have written the newest archive file without removing the timeline files.
+
     Returns:
         The path of the new file; None if the newest archive file holds all entries.
     """
@@ -200,7 +206,9 @@ def _write_entries(table: TableState, entries: Sequence[Entry]) -> str | None:
 
 
 def _remove_files(table: TableState, names: Sequence[str]) -> None:
-    """Remove files from the timeline: requested and inflight files concurrently, then completed files one by one, in order.
+    """Remove files from the timeline: requested and inflight files concurrently, then completed files one by one, oldest first.
+
+    The module's docstring says why in this order.
 
     Args:
         names: names of the files, oldest instant first.

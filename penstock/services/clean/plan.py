@@ -1,4 +1,4 @@
-"""Decides which files of a partition a clean deletes. Kernels: file names in, file names out.
+"""Decides which files of a partition a clean deletes, from file names, timeline and options alone. Nothing is read or deleted.
 
 - The newest slice of a file group stays under every policy, unless the file group was replaced.
 - Policies by commits and by hours: every slice from the earliest retained commit on stays, and the newest slice before that
@@ -42,7 +42,10 @@ class RetentionRules:
 
     @cached_property
     def pending_base_instants(self) -> frozenset[str]:
-        """Instant times of pending compactions. A slice with one of these as base instant has log files only."""
+        """Instant times of pending compactions. A slice with one of these base instants counts as committed.
+
+        It holds the log files that were written since the compaction was planned, and no base file yet.
+        """
         compactions = self.timeline.filter(Action.COMPACTION)
         return frozenset(instant.time for instant in compactions if not instant.is_completed)
 
@@ -50,7 +53,7 @@ class RetentionRules:
     def partitions_replaced_lately(self) -> frozenset[str]:
         """Paths of the partitions in which a retained commit (`earliest` or later) replaced file groups.
 
-        Queries as of a commit before the replacement may still read these file groups.
+        These partitions are not deleted: queries as of a commit before the replacement may still read the replaced file groups.
         """
         earliest = self.earliest
         if earliest is None:
@@ -97,7 +100,7 @@ def plan_partition(path: str, names: Iterable[str], rules: RetentionRules) -> Pa
 
 
 def _slices_by_group(names: Iterable[str]) -> dict[str, dict[str, list[str]]]:
-    """Group the names of data files: file id → base instant → names. Log files of change data are included."""
+    """Group the names of data files: file id → base instant → names. Log files of change data (CDC) are included."""
     groups: dict[str, dict[str, list[str]]] = {}
     for name in names:
         if base := parse_base_name(name):
@@ -109,6 +112,8 @@ def _slices_by_group(names: Iterable[str]) -> dict[str, dict[str, list[str]]]:
 
 def _committed(slices: Iterable[str], rules: RetentionRules) -> list[str]:
     """Return the base instants in `slices` that are a completed commit or a pending compaction, newest first.
+
+    Slices with other base instants are of failed writes.
 
     Args:
         slices: the base instants of the slices of a file group.

@@ -1,4 +1,4 @@
-"""Decides which commits cleaning keeps readable. Kernels: read the policy from the options, find the earliest retained commit."""
+"""Decides which commits cleaning keeps readable, from the timeline and the options alone."""
 
 from __future__ import annotations
 
@@ -52,8 +52,9 @@ def earliest_retained(timeline: Timeline, options: Options, now: datetime) -> In
 def _earliest_of_newest(timeline: Timeline, writes: Sequence[Instant], retained: int) -> Instant | None:
     """Return the oldest of the newest `retained` commits.
 
-    If a write or compaction that began before that commit is pending, return the last commit before the pending instant instead.
-    Return None if there are not more than `retained` commits, or no commit before the pending instant.
+    If a write or compaction that began before that commit is pending, return the last commit before the pending instant instead,
+    because the pending instant may still need files that existed when it began. Return None if there are not more than `retained`
+    commits, or no commit before the pending instant.
 
     Args:
         writes: the completed commits, oldest first.

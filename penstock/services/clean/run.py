@@ -61,10 +61,11 @@ class DeleteTask:
 def clean(spark: SparkSession | None, table: TableState, stages: Stages, *, due: bool = False) -> list[CleanResult]:
     """Run pending cleans; then plan a new clean, if one is due, and run it. Return the results of all cleans that were run.
 
-    Under the lazy policy for failed writes, writes whose heartbeat has expired are rolled back first.
+    Under the lazy policy for failed writes, writes whose heartbeat has expired are rolled back first. If pending cleans were run
+    and `hoodie.clean.allow.multiple` is false, a new clean is planned only if the caller set `due`.
 
     Args:
-        table: the table; its timeline must have been loaded right before.
+        table: the table; its timeline must have been loaded just before this call.
         due: True to plan a new clean even if fewer commits than `hoodie.clean.max.commits` were made since the last clean.
     """
     _check_not_restoring(table)
@@ -101,7 +102,7 @@ def _pending_cleans(table: TableState) -> list[Instant]:
 def run_clean(spark: SparkSession | None, table: TableState, instant: Instant, stages: Stages) -> CleanResult | None:
     """Delete the files of a pending clean's plan and complete the clean on the timeline.
 
-    Return the result; None if the plan no longer exists or cannot be read.
+    Return the result. Return None if the plan no longer exists, or cannot be read; in the latter case delete the plan and warn.
     """
     began = clock.monotonic_s()
     plan = _read_plan(table, instant)
@@ -132,10 +133,10 @@ def run_clean(spark: SparkSession | None, table: TableState, instant: Instant, s
 
 
 def _with_fate(path: str, partition: CleanedPartition, plan: CleanPlan, gone: Collection[str]) -> CleanedPartition:
-    """Return a copy of the result of one partition in which `is_gone` says whether the partition itself was deleted.
+    """Return a copy of one partition's clean result in which `is_gone` says whether the partition itself was deleted.
 
-    If the plan asked to delete the partition and that was not possible, the partition's metafile is added to the failed files.
-    The next clean lists partitions with failed files again.
+    If the plan asked to delete the partition and that was not possible, the partition's metafile is added to the failed files,
+    because the next clean lists partitions with failed files again.
 
     Args:
         path: the partition path.
@@ -151,7 +152,7 @@ def _with_fate(path: str, partition: CleanedPartition, plan: CleanPlan, gone: Co
 def _read_plan(table: TableState, instant: Instant) -> CleanPlan | None:
     """Read the plan of a clean from its requested file. If that is missing or damaged, read it from the inflight file.
 
-    If neither file can be read, delete both with a warning and return None. Return None too if neither exists.
+    Return None if neither file exists. If a file exists but no plan can be read, delete both files, warn, and return None.
     """
     problem: CorruptFile | None = None
     for state in (State.REQUESTED, State.INFLIGHT):
@@ -248,6 +249,6 @@ def drop_empty_partition(table: TableState, partition_path: str) -> bool:
 
 
 def _load_writes(table: TableState) -> list[Instant]:
-    """Load the timeline again; return the instants of its writes and of its compactions, completed and pending."""
+    """Load the timeline again; return the instants of writes, compactions and clusterings, completed and pending."""
     instants = load_timeline(table.storage, table.base_path).instants
     return [instant for instant in instants if instant.action.family in WRITE_ACTIONS]

@@ -4,8 +4,9 @@ Cleaning is incremental. A file that the last clean kept can only have become ol
 group or replaced the file group. So the commits since the last clean say which partitions to list. All partitions are listed if
 there is no earlier clean, if commits since the last clean are archived, or if a savepoint was deleted.
 
-A plan without files to delete is stored only if it spares the next clean work (`_is_worth_keeping`): its result records from
-which commit on the next clean has to read commits, before these commits are archived.
+A plan without files to delete is stored only if that spares the next clean work (`_is_worth_keeping`). The next clean then reads
+commits from this clean's earliest retained commit on. Without the stored plan it would begin at that of the clean before, and
+would have to list all partitions once these commits are archived.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
         due: True to plan a clean even if fewer commits than `hoodie.clean.max.commits` were made since the last clean.
 
     Returns:
-        The plan's instant; None if no plan was stored.
+        The plan's instant; None if no plan was stored, or if it was deleted again because a savepoint was created concurrently.
     """
     last = last_clean(table)
     if not (due or is_due(table, last)):
@@ -140,7 +141,10 @@ def make_clean_plan(table: TableState, last: CleanResult | None) -> CleanPlan:
 
 
 def needed_slices(table: TableState) -> dict[GroupId, str]:
-    """Return the file groups that pending plans will read, each with the base instant of its earliest slice that a plan names."""
+    """Return for each file group in a pending plan the base instant of the earliest slice that a plan names.
+
+    A clean keeps this slice and all later ones.
+    """
     needed: dict[GroupId, str] = {}
     for action in (Action.COMPACTION, Action.LOG_COMPACTION):
         for _, plan in list_compaction_plans(table, action):
@@ -197,7 +201,9 @@ def changed_partitions(table: TableState, last: CleanResult | None, earliest: In
 
 
 def _lost_savepoint(last: CleanResult | None, savepoints: Sequence[str]) -> bool:
-    """Whether a savepoint that existed at the last clean was deleted since. The savepoint may have held files of any partition.
+    """Whether a savepoint that existed at the last clean was deleted since.
+
+    Then all partitions are listed, because the savepoint may have held files of any partition.
 
     Args:
         last: the result of the last clean; None if there is none.

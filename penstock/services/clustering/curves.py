@@ -1,11 +1,12 @@
-"""Space-filling curves through several columns: rows with similar values in all columns come close together. Kernels.
+"""Space-filling curves through several columns: rows with similar values in all columns come close together.
 
     column → words → z-order or hilbert → numbers to sort by
 
-Every column is converted to unsigned 64-bit words in the order of its values. The z-order curve takes the bits of all columns in
-turn. The hilbert curve first turns and mirrors the cells of every level (Skilling, "Programming the Hilbert curve", 2004), so
-that rows next to each other on the curve are next to each other in space. Both return a few columns of numbers; rows are sorted
-by the first, then by the second, and so on.
+Every column is converted to words: unsigned 64-bit numbers that sort as the values do. The z-order curve interleaves the bits of
+all columns. The hilbert curve does the same, but first turns and mirrors the cells of every level. A level is one bit position,
+and a cell holds the points that share all higher bits. So rows that are neighbours on the curve have similar values in all
+columns (Skilling, "Programming the Hilbert curve", 2004). Both curves return a few columns of numbers; rows are sorted by the
+first, then by the second, and so on.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ MOST_COLUMNS = 8
 def order_words(column: pa.ChunkedArray) -> Words:
     """Return an unsigned 64-bit number per value; the numbers sort as the values do. A null gets 0 and so comes first.
 
-    The number depends on the value alone. Of strings and binary values only the first eight bytes count.
+    The number depends on the value alone, so values of different files can be compared. Of strings and binary values only the
+    first eight bytes count.
     """
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
@@ -93,9 +95,9 @@ def _leading_bytes(texts: pa.Array) -> Words:
 def stretch_to_sample(sample: pa.ChunkedArray, column: pa.ChunkedArray) -> Words:
     """Return an unsigned 64-bit number per value, scaled so that the range of values in `sample` uses all bits.
 
-    Values outside the range count as its nearest end. Nulls become 0, so they come first. A curve compares the upper bits of all
-    columns first. Small whole numbers would differ in their last bits only, and floating point numbers spend most of their bits
-    on tiny values; without scaling, such a column would hardly influence the order.
+    Values outside the range count as its nearest end. Nulls become 0, so they come first. The scaling is needed because a curve
+    compares the upper bits of all columns first. Small whole numbers differ in their last bits only, and floating point numbers
+    spend most of their bits on tiny values. Without scaling, a column of these would hardly influence the order.
 
     Args:
         sample: sampled values of the column.
@@ -158,7 +160,9 @@ def encode_distinct(column: pa.ChunkedArray) -> tuple[pa.Array, npt.NDArray[np.i
 def rank_in_sample(sample: pa.ChunkedArray, column: pa.ChunkedArray) -> Words:
     """Return the rank of each value of `column` in `sample`, shifted to the upper bits of an unsigned 64-bit number.
 
-    The rank is one plus the number of sampled values that are less or equal. Nulls have rank 0, so they come first.
+    The rank is one plus the number of sampled values that are less or equal. Nulls have rank 0, so they come first. Used instead
+    of `stretch_to_sample` if `hoodie.layout.optimize.curve.build.method` is SAMPLE: ranks are evenly spread, also if most values
+    are close together.
 
     Args:
         sample: sampled values of the column.
@@ -184,8 +188,9 @@ def z_order(columns: Sequence[Words]) -> list[Words]:
 
     Return columns of numbers to sort by, the most significant column first.
 
-    Byte by byte: the eight bits of a byte are spread by a table of 256 entries, so that the bits of the other columns fit between
-    them. One byte of all columns takes 8 bits per column, and as many bytes as fit are packed into one word.
+    The bits are interleaved one byte at a time. A table of 256 entries spreads the eight bits of a byte, so that the bits of the
+    other columns fit between them. One byte of every column thus takes 8 bits per column. As many of these as fit are packed into
+    one 64-bit number.
 
     Args:
         columns: for each sort column, an unsigned 64-bit number per row.
@@ -223,8 +228,8 @@ def _spread_bits(count: int) -> Words:
 def hilbert(columns: Sequence[Words]) -> list[Words]:
     """Compute the position of each row on the hilbert curve. Return columns of numbers to sort by, the most significant first.
 
-    Skilling's transform of coordinates, for all rows at once: undo the turns of every level, then Gray-encode across the columns.
-    Interleaving the bits of the result (`z_order`) yields the position.
+    This is Skilling's transform of coordinates, for all rows at once: undo the turns of every level (the module's docstring
+    explains levels), then Gray-encode across the columns. Interleaving the bits of the result (`z_order`) yields the position.
 
     Args:
         columns: for each sort column, an unsigned 64-bit number per row.

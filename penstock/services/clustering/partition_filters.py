@@ -1,4 +1,4 @@
-"""Chooses the partitions that a clustering plan considers. Kernels over partition paths, which are compared as strings.
+"""Chooses the partitions that a clustering plan considers, by their paths alone. Paths are compared as strings.
 
 A new filter is one entry of `FILTERS`.
 """
@@ -85,7 +85,7 @@ def choose_all(paths: Sequence[str], selection: Selection) -> list[str]:
 def choose_recent(paths: Sequence[str], selection: Selection) -> list[str]:
     """Return `lookback` partitions, newest first, after skipping the newest `skip` partitions: filter RECENT_DAYS.
 
-    With a `lookback` of 0 all partitions that are not skipped are returned.
+    The newest partition is the last one in string order. With a `lookback` of 0 all partitions that are not skipped are returned.
     """
     newest = sorted(paths, reverse=True)[selection.skip :]
     return newest[: selection.lookback] if selection.lookback > 0 else newest
@@ -102,7 +102,7 @@ def choose_between(paths: Sequence[str], selection: Selection) -> list[str]:
 
 
 def choose_rolling(paths: Sequence[str], selection: Selection) -> list[str]:
-    """Return every 24th partition, beginning with partition number `selection.hour`: filter DAY_ROLLING.
+    """Return every 24th partition in string order, beginning with partition number `selection.hour`: filter DAY_ROLLING.
 
     So in the course of a day each partition is chosen once.
     """

@@ -1,4 +1,4 @@
-"""Make a clustering plan: choose file groups of the table and group them; each group of slices is rewritten together.
+"""Make a clustering plan: choose file slices of the table, and divide them into groups that are rewritten together.
 
 A plan names the newest slice of each file group that it rewrites.
 """

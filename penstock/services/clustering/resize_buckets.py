@@ -1,11 +1,12 @@
 """Clustering of a table with consistent hashing: split buckets that are too large, join small neighbours.
 
-The buckets of a partition are arcs of a ring of hash values (`index/consistent_hashing.py`). The clustering changes the ring and
-writes the rows of the changed buckets to new file groups, one per new arc of the ring. Each group of the plan lists the changes
-of the ring (`Node`) under Hudi's field names. The new ring is stored before the clustering commits, and takes effect when the
-commit completes. Buckets that are neither split nor joined are rewritten only if the options ask to sort rows.
+The buckets of a partition are arcs of a ring of hash values (`index/consistent_hashing.py` defines the ring). The clustering
+changes the ring and writes the rows of the changed buckets to new file groups, one per new arc of the ring. Each group of the
+plan lists the changes of the ring (`Node`) under Hudi's field names. The new ring is stored before the clustering commits, and
+takes effect when the commit completes. Buckets that are neither split nor joined are rewritten only if the options ask to sort
+rows.
 
-This module holds the kernels for planning and rewriting; `plan.py` and `service.py` call them.
+`plan.py` calls the functions that plan. `tasks.py` makes the tasks, and `service.py` runs `resize` for each of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The kernel of a clustering: read the slices of one group of the plan, sort their rows, write new file groups.
+"""The kernel of a clustering, which each task runs: read the slices of one group of the plan, sort the rows, write file groups.
 
 Without an ordering, rows are copied one row group at a time. With an ordering, all rows of the group are in memory at once;
 groups that are too large for that are rewritten in several tasks (`rewrite_large.py`). Runs in workers or on the driver.
@@ -69,7 +69,10 @@ def rewrite(task: RewriteTask) -> list[WriteStat]:
 
 
 def _open_only_file(task: RewriteTask) -> pq.ParquetFile | None:
-    """Open the base file that holds all rows of the task; return None if the rows come from several files or from log files."""
+    """Open the base file that holds all rows of the task; return None if the rows come from several files or from log files.
+
+    If there is only one file, its bloom filter can be copied to the new file.
+    """
     first = task.slices[0]
     if len(task.slices) > 1 or first.log_files or first.base_file is None:
         return None

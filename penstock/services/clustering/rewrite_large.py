@@ -209,7 +209,7 @@ def _store_ranges(storage: Storage, path: str, rows: pa.Table, order: Positions,
 
 
 def write_ranges(task: RangesTask) -> list[WriteStat]:
-    """Write the ranges of a task to a new file group; return the write stats of the new files."""
+    """Write the rows in a task's ranges of the sort order to a new file group; return the write stats of the new files."""
     return write_groups(_sorted_rows(task), task.partition_path, task.settings, task.number)
 
 

@@ -3,7 +3,8 @@
     rows → sort columns → sort keys → positions
 
 Sort columns are the columns that the options name. Sort keys are the columns that rows are compared by: the sort columns
-themselves, or the numbers of a curve. Nulls come first. Kernels over Arrow tables.
+themselves, or the position of each row on a curve, as columns of numbers. The positions at the end are the row numbers in sort
+order. Nulls come first. All functions work on Arrow tables in memory.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def sort_columns(rows: pa.Table, ordering: Ordering) -> pa.Table:
 
 
 def sort_keys(columns: pa.Table, ordering: Ordering, sample: pa.Table | None = None) -> pa.Table:
-    """Return the columns by which rows are compared: the sort columns themselves, or for a curve the numbers on the curve.
+    """Return the columns by which rows are compared: the sort columns, or for a curve each row's place on the curve, as numbers.
 
     Args:
         columns: the result of `sort_columns`.

@@ -176,7 +176,7 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
 
 
 def _written_files(run: PlanRun[ClusteringPlan], stats: Sequence[WriteStat], runner: Runner) -> WrittenFiles:
-    """Return the write stats and settings that the index is called with, as `WrittenFiles`."""
+    """Return the description of the new files with which the methods above call the index."""
     tasks_at_once = max(1, len(stats))
     return WrittenFiles(run.table, run.time, stats, runner, tasks_at_once, is_clustering=True)
 

@@ -1,4 +1,4 @@
-"""Clustering strategies: divide the slices of a partition into groups. The slices of a group are rewritten together. Kernels.
+"""Clustering strategies: divide the slices of a partition into groups. The slices of a group are rewritten together.
 
 A new strategy is one entry of `STRATEGIES`.
 """
@@ -106,7 +106,8 @@ def group_slices(
 def by_size(slices: Sequence[FileSlice], limits: ClusteringLimits) -> Iterator[ClusteringGroup]:
     """Divide the slices of one partition into groups of at most `limits.group_bytes`, the largest slices first.
 
-    A single slice may be larger than the limit.
+    A single slice may be larger than the limit. If the last group has only one slice, it is left out unless `limits.single` is
+    set.
     """
     group: list[FileSlice] = []
     group_bytes = 0
@@ -132,13 +133,13 @@ def group_of(slices: Sequence[FileSlice], outputs: int, extra: Mapping[str, str]
     """Return a group of a plan: slices that are rewritten together, to `outputs` new file groups (at least one).
 
     Args:
-        extra: extra metadata of the group.
+        extra: extra metadata of the group in the plan; for consistent hashing, the changes of the hash ring.
     """
     return ClusteringGroup(tuple(slice_named(each) for each in slices), max(1, outputs), _metrics(slices), extra or {})
 
 
 def slice_named(file_slice: FileSlice) -> ClusteringSlice:
-    """Return a `ClusteringSlice` with the file id and the file names of a file slice, as a clustering plan stores it."""
+    """Return the entry of a clustering plan for a file slice: its partition path, file id and file names."""
     base_file = file_slice.base_file.name if file_slice.base_file else None
     logs = tuple(log.name for log in file_slice.log_files)
     return ClusteringSlice(file_slice.partition_path, file_slice.file_id, base_file, logs)
@@ -155,7 +156,7 @@ def _metrics(slices: Sequence[FileSlice]) -> dict[str, float]:
 
 
 def _expected_bytes(file_slice: FileSlice, limits: ClusteringLimits) -> int:
-    """Return the bytes of the slice's base file; `limits.max_file_bytes` if the slice has no base file."""
+    """Return the size by which a slice is grouped: the bytes of its base file; `limits.max_file_bytes` if it has none."""
     return file_slice.base_file.size_bytes if file_slice.base_file else limits.max_file_bytes
 
 

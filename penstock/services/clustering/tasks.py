@@ -1,4 +1,4 @@
-"""Divides a clustering plan into tasks, on the driver: the settings for rewriting rows, and the slices of each task."""
+"""Divides a clustering plan into tasks, on the driver: chooses the slices of each task and the settings for rewriting rows."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _make_rewrite_tasks(
 ) -> list[ClusteringTask]:
     """Return the tasks that rewrite the groups of a plan: a `LargeGroup` for a large group to sort, else a `RewriteTask`.
 
-    A group that is not sorted and has several outputs is divided into several tasks.
+    A group that is not sorted and has several outputs (new file groups) is divided into several tasks.
 
     Args:
         slices: the file slices of each group, in the order of the plan.
@@ -151,6 +151,8 @@ def _make_resize_tasks(
 
 def make_rewrite_settings(run: PlanRun[ClusteringPlan]) -> RewriteSettings:
     """Return the settings with which all tasks of a plan read, sort and write rows.
+
+    The row order is the one in the plan, unless options of this process name another one.
 
     Raises:
         SchemaError: rows cannot be sorted by the columns that the plan names.

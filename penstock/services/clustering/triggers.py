@@ -20,7 +20,8 @@ def is_due(table: TableState) -> bool:
     """Whether there were enough commits since the last clustering to plan the next one.
 
     With inline clustering the limit is `hoodie.clustering.inline.max.commits`, with async clustering
-    `hoodie.clustering.async.max.commits`; with both, the larger of the two. True if neither is turned on.
+    `hoodie.clustering.async.max.commits`; with both, the larger of the two. True if neither is turned on, because inline
+    scheduling has no limit of its own.
     """
     options = table.options
     thresholds = []

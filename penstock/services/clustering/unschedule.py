@@ -36,7 +36,7 @@ def unschedule_clustering(table: TableState, time: str) -> None:
 
 
 def _find_torn(table: TableState, time: str) -> Instant | None:
-    """Return the requested replace commit at `time` if the plan in its file cannot be read; None otherwise."""
+    """Return the requested replace commit at `time` if its file does not hold a readable plan; None otherwise."""
     for instant in table.timeline.filter(Action.REPLACE_COMMIT):
         if instant.time == time and instant.state is State.REQUESTED:
             try:

@@ -1,4 +1,7 @@
-"""The kernel of a compaction: merge one file slice and write its rows as a base file. Runs in workers or on the driver."""
+"""The kernel of a compaction, which each task runs: merge one file slice and write its rows as a base file.
+
+Runs in workers or on the driver.
+"""
 
 from __future__ import annotations
 

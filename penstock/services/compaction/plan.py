@@ -32,6 +32,7 @@ def plan_compaction(
     """Return the plan of a compaction of those slices that the strategy chooses within the limits.
 
     Args:
+        slices: the candidates: slices that have log files.
         max_file_bytes: assumed size of the new base file of a slice that has no base file.
     """
     operations = [plan_operation(file_slice, max_file_bytes) for file_slice in slices]

@@ -20,7 +20,7 @@ from penstock.timeline.compaction_plan import CompactionOperation, CompactionPla
 
 @dataclass(frozen=True)
 class PartitionFiles:
-    """The files of one partition: sizes by file name, and log files by (file id, base instant), in reading order."""
+    """The files of one partition: sizes by file name, and log files by (file id, base instant), oldest version first."""
 
     sizes: Mapping[str, int]
     logs: Mapping[tuple[str, str], tuple[LogFile, ...]] = field(default_factory=dict)
@@ -33,7 +33,10 @@ def list_folders(table: TableState, plan: CompactionPlan) -> dict[str, Partition
 
 
 def _partition_files(files: Sequence[FileInfo]) -> PartitionFiles:
-    """Return the files of one partition as `PartitionFiles`. Log files of change data are left out of `logs`."""
+    """Return the sizes and the log files in the listing of one partition.
+
+    Log files of change data (CDC) are left out of `logs`: they are not part of a slice's rows.
+    """
     named = []
     for file in files:
         name = parse_log_name(file.name)
@@ -74,10 +77,11 @@ def unnamed_logs(file_slice: FileSlice, files: PartitionFiles) -> tuple[LogFile,
 def remaining_operations(
     table: TableState, time: str, plan: CompactionPlan, folders: Mapping[str, PartitionFiles]
 ) -> Iterator[CompactionOperation]:
-    """Yield the operations of a plan whose file groups still exist.
+    """Yield the operations of a plan whose file groups still have files to compact.
 
-    A file group without base file no longer exists if the write that created it was rolled back since the plan was made. It still
-    needs a base file if it has log files with the plan's instant as base instant, although its earlier rows were rolled back.
+    An operation is left out if its file group had no base file, the write that created the group was rolled back since the plan
+    was made, and no log file of the group is left. Log files that writes have added under the plan's instant as base instant
+    count too: they need a base file, although the earlier rows of the group were rolled back.
 
     Args:
         time: the instant time of the plan.

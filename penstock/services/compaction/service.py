@@ -1,6 +1,6 @@
 """`COMPACTION`: the table service that merges each file slice of a plan into a new base file at the plan's instant.
 
-    <t>.compaction.requested (the plan) → inflight → base files, markers first → <t>.commit
+    <t>.compaction.requested (the plan) → inflight → markers and base files → <t>.commit
 
 Every operation of the plan is one task. Concurrent writes are allowed: while the plan is pending, they write log files whose base
 instant is the plan's. These log files belong to the slice of the new base file.

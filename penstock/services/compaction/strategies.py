@@ -1,7 +1,7 @@
-"""Compaction strategies: choose the file slices to compact, and their order. Kernels.
+"""Compaction strategies: choose the file slices to compact, and their order.
 
-A strategy first chooses partition paths, and only these partitions are listed; then it chooses among the possible operations. A
-new strategy is one entry of `STRATEGIES`.
+A strategy first chooses partition paths, and only these partitions are listed. Then it chooses among the possible operations of
+the plan, one per file slice with log files. A new strategy is one entry of `STRATEGIES`.
 """
 
 from __future__ import annotations

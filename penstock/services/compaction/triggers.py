@@ -81,7 +81,10 @@ def _count_after(deltas: Sequence[Instant], time: str) -> int:
 
 
 def _seconds_between(begin: str, end: str) -> float:
-    """Return the whole seconds between two instant times; infinity if one of the two is not a date, as in Hudi's bootstrap."""
+    """Return the whole seconds between two instant times.
+
+    Return infinity if one of them is not a date, as the fixed instant time of Hudi's bootstrap.
+    """
     try:
         first = parse_time(begin).replace(microsecond=0)
         last = parse_time(end).replace(microsecond=0)

@@ -1,8 +1,8 @@
-"""Unschedules a compaction plan: removes it from the timeline. Repairs log files after another engine began to unschedule one.
+"""Unschedules a compaction plan: removes it from the timeline. Also repairs a plan that another engine left half unscheduled.
 
 While a plan is pending, writers write log files whose base instant is the plan's. Without the plan these files would belong to no
-slice, so they are renamed to the base instant of the previous slice before the plan is removed. The plan is marked before the
-renaming: if that is interrupted, the next process that schedules compactions or runs pending ones finishes it.
+slice, so they are renamed to the base instant of the previous slice before the plan is removed. The plan is marked before its log
+files are renamed: if the renaming is interrupted, the next process that schedules compactions or runs pending ones finishes it.
 """
 
 from __future__ import annotations
@@ -128,9 +128,10 @@ def finish_unscheduling(table: TableState) -> TableState:
 
 
 def _take_off(table: TableState, instant: Instant, plan: CompactionPlan) -> None:
-    """Rename the log files whose base instant is the plan's to the base instant of the previous slice; then delete the plan.
+    """Move the log files that were written since the plan was made to the previous file slice, then delete the plan.
 
-    Safe to repeat after a crash.
+    In the names of these files the plan's instant is replaced by the base instant of the slice that the plan was to compact. Safe
+    to repeat after a crash.
     """
     for operation in plan.operations:
         _move_logs(table, operation, instant.time, operation.base_instant)
@@ -140,8 +141,8 @@ def _take_off(table: TableState, instant: Instant, plan: CompactionPlan) -> None
 def repair(table: TableState, time: str) -> list[str]:
     """Rename log files from the base instant of the previous slice back to the instant of the pending plan at `time`.
 
-    For a plan that another engine began to unschedule and left pending. Only log files that were written since the plan was made
-    are renamed. No other process may write to the table.
+    This is for a plan that another engine began to unschedule and left pending. Only log files that were written since the plan
+    was made are renamed. No other process may write to the table.
 
     Returns:
         The new names of the renamed log files.
@@ -176,7 +177,8 @@ def _move_logs(
 ) -> list[str]:
     """Rename log files of an operation's file group: those with the base instant `base_instant` get the base instant `to`.
 
-    Readers merge log files by version, so the files are renamed in reading order and get the next free versions.
+    Readers merge log files in the order of their versions. So the files are renamed in this order, and each gets the next free
+    version of its new slice.
 
     Args:
         keep: names of log files that are not renamed.

@@ -3,8 +3,8 @@
     <t>.logcompaction.requested (the plan) → inflight → a log file for each slice → <t>.deltacommit
 
 The new log file has the highest version of its slice. Its blocks name the instants of the blocks that they replace. Readers that
-support log compaction read the new blocks instead of the replaced ones. Hudi reads both by default (unless
-`hoodie.optimized.log.blocks.scan.enable` is set). The result is the same, provided that no log file was written between the
+support log compaction read the new blocks instead of the replaced ones. Hudi by default reads both (unless
+`hoodie.optimized.log.blocks.scan.enable` is set). The result is the same, provided that no other log file lies between the
 replaced blocks and the new one. Therefore a slice that was changed since the plan was made is skipped, and plans are made, run
 and published only while no write is under way (`runs_alone`).
 """
@@ -69,7 +69,10 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
         return True
 
     def make_plan(self, table: TableState) -> CompactionPlan | None:
-        """Plan a log compaction of the slices that have enough log blocks by the options; None if there is no such slice."""
+        """Plan a log compaction of the slices that have many log blocks; None if there is no such slice.
+
+        The least number of blocks is `hoodie.log.compaction.blocks.threshold`.
+        """
         busy = find_pending_groups(table).keys()
         times = read_committed_times(table)
         operations = []

@@ -34,7 +34,8 @@ def roll_back_failed(table: TableState) -> TableState:
     Called before a write begins. If a restore is pending, only load the timeline.
 
     Returns:
-        A copy of the table with its timeline loaded afterwards. The instants of the rollbacks are earlier than any later instant.
+        A copy of the table with its timeline loaded afterwards. The write that is about to begin takes a later instant than the
+            rollbacks.
 
     Raises:
         TableChanged: another process rolls back the same write at the same time.
@@ -70,7 +71,10 @@ def roll_back_failed(table: TableState) -> TableState:
 
 @contextmanager
 def _beside_others(table: TableState) -> Iterator[None]:
-    """Convert an error inside the `with` block to TableChanged, if another process rolls back the same write at the same time."""
+    """Raise TableChanged if the `with` block fails because another process rolls back the same write.
+
+    A missing file and a WriteConflict are taken as signs of that.
+    """
     try:
         yield
     except (FileNotFoundError, WriteConflict) as e:
@@ -91,7 +95,10 @@ def _find_dead_writes(table: TableState) -> list[Instant]:
 
 
 def _is_leftover(entry: FileInfo, table: TableState) -> bool:
-    """Whether a file or folder in `.hoodie/.temp` may be deleted, because its write is completed, rolled back or dead."""
+    """Whether a file or folder in `.hoodie/.temp` may be deleted, because its write is completed, rolled back or dead.
+
+    If it belongs to no write, it may be deleted when it was not modified for a day.
+    """
     time = entry.name.removeprefix(WORK_PREFIX)
     if time.isdecimal():
         return time not in table.timeline.pending_times
@@ -142,9 +149,9 @@ def resume_rollbacks(table: TableState) -> None:
 
     A requested rollback whose plan cannot be read has not begun, and is deleted.
 
-    The rollback of a table service's run is left to the service, which finishes it before it runs its plan again. If the instant
-    of the service has completed since, a requested rollback is deleted: it was meant for an earlier run. An inflight rollback is
-    finished: it has already begun to delete files of the completed instant.
+    The rollback of a table service's run is left to the service, which finishes it before it runs its plan again. But if the plan
+    was run successfully since, the service does not come back to it. Then a requested rollback is deleted, because it was meant
+    for an earlier run. An inflight rollback is finished, because it has already begun to delete files of the completed instant.
 
     Raises:
         CorruptFile: the plan of an inflight rollback cannot be read.

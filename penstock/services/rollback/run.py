@@ -5,7 +5,8 @@
 The plan is stored before anything is removed, so a rollback that crashed can be finished under the same instant.
 
 Base files are deleted. A log file that was added to an existing slice is kept, as in Hudi. A new log file with a rollback block
-after it cancels the blocks of the failed write. Readers need that block once the write is no longer on the timeline.
+after it cancels the blocks of the failed write. Without that block, readers would read the blocks of the failed write later: a
+write that is older than the timeline and not on it counts as archived, and so as completed.
 """
 
 from __future__ import annotations
@@ -109,7 +110,10 @@ def run_rollback(
 
 
 def target_of(plan: Mapping[str, Any]) -> Instant:
-    """Return the instant that a rollback plan is for, with the state completed. Raise CorruptFile if the plan names none."""
+    """Return the instant that a rollback plan undoes. Raise CorruptFile if the plan names none.
+
+    The plan does not hold the state of the instant. The returned instant is always in the state completed.
+    """
     try:
         target = plan["instantToRollback"]
         return Instant(target["commitTime"], Action(target["action"]), State.COMPLETED)

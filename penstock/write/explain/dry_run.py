@@ -1,6 +1,6 @@
-"""Opens a `WriteContext` for the reports `explain_write` and `explain_merge`, with the checks and settings of a real write.
+"""The dry run of a write, for the reports `explain_write` and `explain_merge`: with the checks and settings of a real write.
 
-The dry run takes no instant and writes no data file. It only stages rows in a folder that it deletes again.
+It takes no instant and writes no data file. It stages rows in a folder under `.hoodie/.temp`, and deletes the folder at the end.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from penstock.write.settings import check_against_table, resolve_settings
 def open_dry_run(
     incoming: DataFrame, path: str, options: Mapping[str, object], spark: SparkSession | None = None
 ) -> Iterator[tuple[WriteContext, Staging]]:
-    """Yield the `WriteContext` of a write that takes no instant, and a folder to stage its rows in.
+    """Yield the `WriteContext` of a write that takes no instant, and a folder to stage its rows in. Delete the folder afterwards.
 
-    The folder is deleted when the `with` block ends.
+    If there is no table, the whole folder `.hoodie`, which only the dry run has created, is deleted.
 
     Args:
         path: the folder of the table. If there is no table, the context describes the table that the write would create.
@@ -41,7 +41,7 @@ def open_dry_run(
         spark: the session to use; None: the session of `incoming`.
 
     Raises:
-        OptionError: the operation is bulk_insert, which reads no existing file.
+        OptionError: the operation is bulk_insert, which reads no existing file; or an option is invalid.
     """
     storage, base_path = open_storage(path)
     write_options = read_options(options)
@@ -71,5 +71,8 @@ def open_dry_run(
 
 
 def _unschedule_nothing(table: TableState, time: str) -> None:
-    """Raise AssertionError. Stands in for the function that unschedules a plan, which a dry run never calls."""
+    """Raise AssertionError. Fills `WriteContext.unschedule`, which takes a clustering plan off the timeline, in a dry run.
+
+    A dry run never calls it.
+    """
     raise AssertionError("a write that is only explained takes no plan off the timeline")

@@ -1,6 +1,7 @@
-"""Assigns new rows to file groups: small slices are filled first, then new file groups are opened.
+"""Assigns new rows to file groups: small file slices are filled first, then new file groups are opened.
 
-This runs on the driver and works with row counts only; the rows themselves stay in the staged files.
+This runs on the driver and works with row counts only. The rows themselves stay in the staged files (Arrow files to which the
+write has saved its incoming rows).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from penstock.write.tasks.task import InsertBucket
 
 @dataclass(frozen=True)
 class AssignedRows:
-    """A range of the new rows of an upsert, and the file group that takes these rows."""
+    """Some new rows of an upsert, all of one partition path, and the file group that they are written to."""
 
     partition_path: str
     rows: NewRowRange
@@ -30,6 +31,8 @@ class AssignedRows:
 
 def assign_new_rows(new_rows: NewRowsResult, slices: Mapping[str, Sequence[FileSlice]], sizing: Sizing) -> list[AssignedRows]:
     """Assign the new rows of an upsert to file groups: fill small slices first, then open new file groups.
+
+    Each returned item becomes one task that writes a file group, or part of the task that changes the group anyway.
 
     Args:
         new_rows: names the Arrow file that lists the numbers of the new rows, and says how many each partition path has.
@@ -66,7 +69,7 @@ def assign_pieces(pieces: Iterable[Piece], slices: Mapping[str, Sequence[FileSli
 
 
 def profile_inserts(operation: Operation, buckets: Iterable[InsertBucket]) -> CommitMetadata:
-    """Return the workload profile of an insert: the number of new rows of each partition path, and no updates."""
+    """Return the workload profile that the inflight file of an insert records: new rows per partition path, and no updates."""
     inserts: dict[str, int] = {}
     for bucket in buckets:
         inserts[bucket.partition_path] = inserts.get(bucket.partition_path, 0) + bucket.rows
@@ -74,7 +77,7 @@ def profile_inserts(operation: Operation, buckets: Iterable[InsertBucket]) -> Co
 
 
 def _fill_groups(rows: int, slices: Sequence[FileSlice], sizing: Sizing) -> list[tuple[FileSlice | None, int]]:
-    """Split the new rows of one partition over file groups. Return (slice, number of rows) pairs.
+    """Split the new rows of one partition over file groups. Return pairs: (slice to fill, how many rows it gets).
 
     Small slices of the partition come first, filled up to the maximum file size. Pairs with None instead of a slice follow: each
     stands for one new file group.

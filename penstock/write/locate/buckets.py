@@ -1,8 +1,9 @@
-"""Stage 5 for the bucket index: plans one task per partition path and bucket. No keys are located.
+"""Stage 5 of a write (plan the tasks) for the bucket index: one task per partition path and bucket. No keys are looked up.
 
-Staged rows are cut by bucket, so a task has all incoming rows of its bucket, and the only file group that can hold their keys. In
-a copy-on-write table the task merges the rows into the base file. In a merge-on-read table it appends them to the log without
-reading the slice; readers of the slice find out which keys were stored before. A bucket has one file group of any size.
+A bucket is the file group that the hash of a key selects. The incoming rows were split by bucket when they were staged. So a task
+has all incoming rows of its bucket, and the only file group that can hold their keys. In a copy-on-write table the task merges
+the rows into the base file. In a merge-on-read table it appends them to a log file without reading the slice, because readers
+merge the log with the base file by key. A bucket always has one file group, however large.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ def plan_bucket_tasks(
     *,
     checks_keys: bool,
 ) -> TaskPlan:
-    """Plan one task for each bucket that has incoming rows.
+    """Plan one task for each bucket (file group that the hash of a key selects) that has incoming rows.
 
     Args:
         rules: the settings that all tasks share.
-        buckets: assigns file groups to buckets, and names new file groups.
-        pieces: where the staged rows are. Each piece is rows of one bucket.
+        buckets: finds the bucket of each file slice, and names new file groups.
+        pieces: where the staged rows are. A piece is consecutive rows of a staged file, here all of one bucket.
         slices: the file slices of each partition path. Rows of a bucket without a slice go to a new file group.
         checks_keys: whether tasks check that the keys of a stored base file belong to the file's bucket. Needed if the table's
-            properties do not say how many buckets it has.
+            properties do not say how many buckets it has, because the number in the options may be wrong.
     """
     slice_by_number = {path: buckets.by_number(slices_of_path) for path, slices_of_path in slices.items()}
     pieces_by_bucket: dict[tuple[str, int], list[Piece]] = {}
@@ -49,7 +50,8 @@ def plan_bucket_tasks(
         file_id = file_slice.file_id if file_slice else buckets.new_file_id(number, path)
         witness = None
         if checks_keys:
-            # An empty bucket has no stored keys to check. The keys of another bucket of the partition are checked instead.
+            # The task hashes keys of this slice and compares the result with the slice's bucket. An empty bucket has no stored
+            # keys, so another bucket of the partition is checked instead.
             witness = file_slice or next(iter(slices_of_path.values()), None)
         tasks.append(BucketTask(rules, path, tuple(pieces_of_bucket), file_slice, witness, file_id=file_id))
     profile = _make_profile(tasks, operation)
@@ -59,9 +61,10 @@ def plan_bucket_tasks(
 
 
 def _make_profile(tasks: Sequence[BucketTask], operation: Operation) -> CommitMetadata:
-    """Return the workload profile of these tasks, for the inflight file.
+    """Return the workload profile of these tasks (how many rows go to which file group), for the inflight file.
 
-    Incoming rows of a bucket without a file slice count as inserts, rows of an existing bucket as updates.
+    Incoming rows of a bucket without a file slice count as inserts. Rows of an existing bucket count as updates, because it
+    is not known which of their keys are stored.
     """
     inserts = {task.partition_path: 0 for task in tasks}
     updates = []

@@ -1,15 +1,16 @@
-"""Stage 5 for an index that keeps entries (record key to file group): locates keys by their entries and opens no base file.
+"""Locates keys with an index that keeps entries (record key → file group) in a key-value store. Opens no base file.
 
-1. Each task looks up a part of the keys (`look_up_keys`) and writes a file of answers: for each incoming row that counts (one per
-   key), the number of the file group that the key's entry names.
-2. The answers of all tasks are sorted by file slice (`sort_answers`) into a hit file of the same form as `tag.py` writes. Entries
-   do not know row numbers, so these hits have none: the task that merges finds the stored row by key, and a log needs no row
-   numbers.
+1. Each task looks up the entries of a part of the keys (`look_up_keys`) and writes a file of answers. An answer is one row for
+   the newest incoming row of each key: the file group that the key's entry names, if there is an entry.
+2. The answers of all tasks are sorted by file slice (`sort_answers`) into a hit file, in the format that `tag.py` writes after
+   reading base files. A hit is a pair of a stored and an incoming row with the same key. An entry does not say which row of the
+   base file has the key, so the stored row number of these hits is -1. The task that merges finds the stored row by its key; a
+   task that appends to a log file does not need the row number.
 
 As in Hudi, an entry is valid if its commit is completed on the timeline or older than the timeline. An entry of a file group that
-is not in the table any more is ignored. An incoming row whose entry names another partition moves to its own partition, or
-updates the stored row in place, as the options say. If the payload builds a new row out of both, `moves.py` has read the stored
-row before.
+is not in the table any more is ignored. If the entry of an incoming row names another partition, the options decide: the row
+moves to its own partition, or it updates the stored row where that is. If the payload builds a new row out of the stored and the
+incoming row, `moves.py` does that before the row moves.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ from penstock.write.tasks.task_rows import TaskRows, TaskRowsSettings, load_task
 _KEYS_PER_TASK = 20_000
 #: The driver sorts answers of up to this many rows. Starting a Spark job would take longer.
 _ROWS_SORTED_ON_DRIVER = 2_000_000
-#: `new` is the number of an incoming row, `place` the position of its file group in `EntryResult.groups`, -1 for a new key.
+#: The columns of a file of answers: `new` is the number of an incoming row, `place` the position in `EntryResult.groups` of the
+#: file group that the entry of its key names (-1 without an entry), `fate` what happens to the stored row (`Fate`).
 _ANSWERS = pa.schema([("new", pa.int64()), ("place", pa.int32()), ("fate", pa.int8())])
 
 #: Partition path and file id.
@@ -57,7 +59,7 @@ Group = tuple[str, str]
 
 @dataclass(frozen=True)
 class EntryTask:
-    """Task description: look up the index entries of some of the incoming keys, part number `part` of `parts`."""
+    """Task description of `look_up_keys`: look up the index entries of some of the incoming keys in the store."""
 
     store: EntryStore
     timeline: Timeline
@@ -75,25 +77,27 @@ class EntryTask:
 
 @dataclass(frozen=True)
 class EntryResult:
-    """The file that one lookup task wrote. For each incoming row it holds the file group that the key's index entry names."""
+    """The result of `look_up_keys`: the file to which one task wrote which file group the entry of each key names."""
 
     file: str
-    #: (partition path, file id) of the file groups. An answer's `place` is a position in this list.
+    #: (partition path, file id) of the file groups. The column `place` of the file holds positions in this list.
     groups: list[tuple[str, ...]]
+    #: How many incoming rows the file lists, one per key.
     rows: int
 
 
 @dataclass(frozen=True)
 class EntryAnswers:
-    """The results of all lookup tasks: for each incoming row, the file group that the index entry of the row's key names.
+    """The results of all `look_up_keys` tasks: for each incoming key, the file group that its index entry names.
 
-    The results are in files, which `files` names.
+    This object holds the names of the files of answers that the tasks wrote, and the file groups. `sort_answers` reads the files.
     """
 
     #: The file of answers of each task.
     files: tuple[str, ...]
-    #: For each file: the file groups that its answers refer to by position.
+    #: For each file: (partition path, file id) of the file groups. The column `place` of the file holds positions in this tuple.
     groups_of_files: tuple[tuple[Group, ...], ...]
+    #: How many incoming rows all files list, one per key.
     rows: int
 
     @property
@@ -121,7 +125,7 @@ class EntryAnswers:
 
 @dataclass(frozen=True)
 class SortTask:
-    """Task description: sort the files of all lookup tasks by file slice, into one hit file.
+    """Task description of `sort_answers`: sort the files of all `look_up_keys` tasks by file slice, into one hit file.
 
     A hit file lists pairs of a stored and an incoming row with the same key.
     """
@@ -145,7 +149,10 @@ def look_up_entries(
     moves: bool,
     attempt: int = 0,
 ) -> EntryAnswers:
-    """Look up the index entries of all incoming keys, in one job.
+    """Look up the index entries of all incoming keys in the store, in one job.
+
+    Return which files hold the results, and the file groups that the entries name. The caller lists the slices of these file
+    groups, then `sort_answers` assigns the incoming rows to them.
 
     Args:
         store: the store that holds the entries.
@@ -153,7 +160,7 @@ def look_up_entries(
         pieces: where the staged rows are.
         loading: how tasks load the incoming rows.
         moves: whether a row whose entry names another partition moves to the partition of the incoming row.
-        attempt: how often this write has looked up its keys before. Part of the names of the files that tasks write.
+        attempt: 0 for the first lookup of a write, 1 for the second. Part of the names of the files that tasks write.
     """
     parts = -(-sum(piece.rows for piece in pieces) // _KEYS_PER_TASK)
     tasks = []
@@ -201,9 +208,9 @@ def check_not_clustered(
 
 
 def look_up_keys(task: EntryTask) -> EntryResult:
-    """Look up the index entries of the task's keys, and write to a file which file group each entry names. Kernel.
+    """Look up the index entries of the task's keys, and write to a file which file group each entry names.
 
-    A key without an entry is new.
+    A key without a valid entry is new. Runs in a task, on a worker or on the driver.
     """
     columns = (*task.merger.reads, DELETE_FLAG) if task.moves else ()
     incoming = load_task_rows(task.loading, task.pieces, columns=columns)
@@ -231,13 +238,15 @@ def look_up_keys(task: EntryTask) -> EntryResult:
 
 
 def _choose_fates(task: EntryTask, incoming: TaskRows, rows: Positions, places: Any, groups: Sequence[Group]) -> Fates:
-    """Return for each incoming row what to do with its stored row: MOVE if the entry names another partition, otherwise MERGE.
+    """Return the `Fate` of each incoming row's stored row: MOVE if the entry names another partition, otherwise MERGE.
 
-    MERGE too for a delete, which is applied in the partition of the stored row, and for all rows if the index does not move rows.
+    MOVE removes the stored row from its file, because the incoming row is written to its own partition. MERGE lets the merger
+    decide. A delete also gets MERGE, because it applies in the partition of the stored row. All rows get MERGE if the index does
+    not move rows.
 
     Args:
         rows: the numbers of the incoming rows.
-        places: the position in `groups` of each row's file group; -1 for a new key.
+        places: for each row, the position in `groups` of the file group that its entry names; -1 for a new key.
         groups: (partition path, file id) of the file groups that the entries name.
     """
     fates = np.full(len(rows), Fate.MERGE, np.int8)
@@ -255,10 +264,11 @@ def _choose_fates(task: EntryTask, incoming: TaskRows, rows: Positions, places: 
 
 
 def sort_answers(task: SortTask) -> TagResult:
-    """Write the results of all lookup tasks to one hit file, sorted by file slice, as `tag_slices` writes hits. Kernel.
+    """Read the files of all `look_up_keys` tasks, sort their rows by file slice, and write them to one hit file.
 
-    A hit is a pair of a stored and an incoming row. A row whose entry names a file group that is not in the table any more gets
-    no hit: it counts as new.
+    The hit file has the format that `tag_slices` writes. A hit is a pair of a stored and an incoming row with the same key; the
+    number of the stored row is unknown here and written as -1. A row whose entry names a file group that is not in the table any
+    more gets no hit, so it counts as new. Runs in a task, on a worker or on the driver.
     """
     new, slice_numbers, fates = _read_answers(task)
     order = np.argsort(slice_numbers, kind="stable")
@@ -276,11 +286,11 @@ def sort_answers(task: SortTask) -> TagResult:
 
 
 def _read_answers(task: SortTask) -> tuple[Positions, Positions, Fates]:
-    """Read the files of all lookup tasks. Return three arrays with one element per incoming row.
+    """Read the files of all `look_up_keys` tasks. Return three arrays with one element per incoming row.
 
     1. The number of the row.
     2. The position in `task.slices` of the slice that the row's entry names; -1 if there is none.
-    3. The row's fate.
+    3. The `Fate` of the stored row: MERGE or MOVE.
     """
     slice_numbers: dict[Group, int] = {}
     for number, file_slice in enumerate(task.slices):
@@ -290,7 +300,7 @@ def _read_answers(task: SortTask) -> tuple[Positions, Positions, Fates]:
     fates = [np.empty(0, np.int8)]
     for file, groups in zip(task.answers.files, task.answers.groups_of_files, strict=True):
         batch = pa.ipc.open_file(task.storage.map(file)).get_batch(0)
-        # A new key has place -1, which takes the last number: -1 again.
+        # A key without an entry has -1 in the column `place`. As an index, -1 selects the last element, which is -1 again.
         number_by_place = np.array([*(slice_numbers.get(group, -1) for group in groups), -1], np.int64)
         new.append(np.asarray(batch.column("new")))
         numbers.append(number_by_place[np.asarray(batch.column("place"))])
@@ -304,11 +314,13 @@ def make_sort_task(
     pieces: tuple[Piece, ...],
     slices: Mapping[str, Sequence[FileSlice]],
 ) -> SortTask:
-    """Return the task that sorts the results of all lookup tasks by file slice.
+    """Return the task that sorts the results of all `look_up_keys` tasks by file slice.
 
     Args:
+        answers: the results.
+        loading: names the storage and the staging folder, in which the hit file is created.
         pieces: where the staged rows are.
-        slices: the file slices of the table, by partition path. The task gets only slices that an entry names.
+        slices: the file slices of the table, by partition path. The task gets only slices whose file group an entry names.
     """
     selected = chain.from_iterable(answers.select_slices(slices).values())
     hit_file_prefix = join(loading.staging.folder, "sorted")
@@ -316,5 +328,5 @@ def make_sort_task(
 
 
 def sorts_on_driver(answers: EntryAnswers) -> bool:
-    """Whether the driver sorts the lookup results itself, because they have so few rows that a Spark job would take longer."""
+    """Whether `sort_answers` runs on the driver, because there are so few rows that a Spark job would take longer."""
     return answers.rows <= _ROWS_SORTED_ON_DRIVER

@@ -3,7 +3,8 @@
 A partition with at most one file group and at most 256 MB of incoming rows is one task. The task finds the keys, merges and
 inserts, and opens the base file once. For a partition with several file groups, and for all partitions with a global index, the
 keys are located first (`locate_keys.py`) and new rows are assigned to file groups (`assign.py`). Then every file group that
-changes is one task. All tasks read their incoming rows from the staged files; no row crosses from the JVM a second time.
+changes is one task. All tasks read their incoming rows from the staged files; no row is sent from the JVM to Python a second
+time.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ class _Profile:
         self.new_rows[partition_path] = self.new_rows.get(partition_path, 0) + rows
 
     def add_update(self, file_slice: FileSlice, rows: int) -> None:
-        """Add an existing file group to the profile.
+        """Record in the profile that the write updates rows of an existing file group.
 
         Args:
+            file_slice: the latest slice of the file group.
             rows: how many rows of the file group are updated.
         """
         base_file = file_slice.base_file
@@ -67,14 +69,16 @@ def plan_file_group_tasks(
 ) -> TaskPlan:
     """Plan the tasks of an upsert without buckets: one per partition, or one per file group that changes.
 
-    A small partition with at most one file group is one task, which finds the keys itself. The keys of all other partitions are
-    located before any task runs.
+    A partition with few incoming bytes and at most one file group is one task, which finds the keys itself. The keys of all other
+    partitions are located now, by the jobs of `locate_keys`, before any task runs.
 
     Args:
-        pieces: where the staged rows are.
+        pieces: where the staged rows are. A piece is consecutive rows of a staged file.
         slices: the file slices that may hold the incoming keys, by partition path.
+        runner: runs the jobs that locate keys.
         locates_all: whether to locate the keys of all partitions, so that all counts are known before any task runs.
-        answers: the entries of the incoming keys, from an index that keeps entries; None: keys are read from base files.
+        answers: which file group the index entry of each incoming key names, for an index that keeps entries in a store. None:
+            keys are read from base files.
     """
     profile = _Profile()
     tasks: list[UpsertTask] = []
@@ -100,7 +104,7 @@ def plan_file_group_tasks(
 
 
 def _group_by_path(pieces: Sequence[Piece]) -> dict[str, tuple[Piece, ...]]:
-    """Return the pieces (consecutive rows of a staged file) of each partition path."""
+    """Return a dict of partition path → pieces of this path. A piece is consecutive rows of a staged file."""
     by_path: dict[str, list[Piece]] = {}
     for piece in pieces:
         by_path.setdefault(piece.path, []).append(piece)
@@ -109,6 +113,10 @@ def _group_by_path(pieces: Sequence[Piece]) -> dict[str, tuple[Piece, ...]]:
 
 def _is_one_task(rules: UpsertRules, pieces: Sequence[Piece], slices: Sequence[FileSlice]) -> bool:
     """Whether one `PartitionTask` can write all incoming rows of a partition and find their keys itself.
+
+    It can if the partition has at most one file group and at most 256 MB of incoming rows. Exceptions, for which keys are located
+    first: a global index, which must search all partitions; a write that drops rows with stored keys, and an index that finds
+    keys in log files, because the task searches the base file only and merges; a file group with a pending clustering.
 
     Args:
         pieces: where the staged rows of the partition are.
@@ -125,10 +133,10 @@ def _is_one_task(rules: UpsertRules, pieces: Sequence[Piece], slices: Sequence[F
 
 
 def _add_partition(profile: _Profile, task: PartitionTask) -> None:
-    """Add the incoming rows of a partition task to the profile.
+    """Add the incoming rows of a partition task to the profile, as an estimate: only the task finds out which rows are new.
 
-    They count as updates if the partition has a base file, and as new rows if it has no file group. Rows of a file group with
-    only log files are not counted. Only the task itself finds out which rows are new.
+    All rows count as updates if the partition has a base file, and as new rows if it has no file group. Rows of a file group with
+    only log files are not counted.
     """
     if task.file_slice is None:
         profile.add_new_rows(task.partition_path, task.incoming_rows)
@@ -142,7 +150,8 @@ def _add_located(profile: _Profile, located: Sequence[LocatedPieces], *, drops_k
     """Add located rows to the profile: an incoming row whose key is stored counts as an update, any other as a new row.
 
     Args:
-        located: the located keys, one item per set of incoming rows.
+        located: the located keys, one item per set of incoming rows. A set is the rows of one partition; with a global index, all
+            rows.
         drops_known: whether the write drops rows whose keys are stored. Then there are no updates.
     """
     if not drops_known:
@@ -161,7 +170,7 @@ def _plan_group_tasks(rules: UpsertRules, located: LocatedPieces, slices: Mappin
     """Plan the tasks of located rows: one for each existing file group that changes, and one for each new file group.
 
     Args:
-        located: the located keys of one set of incoming rows.
+        located: the located keys of one set of incoming rows: of one partition; with a global index, of all rows.
         slices: the file slices of the table, by partition path. Small ones take new rows.
     """
     tasks: dict[tuple[str, str], GroupTask] = {}

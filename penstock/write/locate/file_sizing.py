@@ -41,7 +41,7 @@ class Sizing:
 
     @property
     def rows_per_group(self) -> int:
-        """The greatest number of rows that a write puts into a new file group."""
+        """The greatest number of rows that a write puts into a new file group: `split_rows`, or as many as fill a file."""
         return self.split_rows or -(-self.max_file_bytes // self.record_bytes)
 
     def count_rows_that_fit(self, file_slice: FileSlice) -> int:
@@ -97,7 +97,11 @@ def _is_being_compacted(file_slice: FileSlice) -> bool:
 
 
 def read_sizing(table: TableState, options: Options) -> Sizing:
-    """Return the sizing limits from the options, with the average record size measured from the latest commits."""
+    """Return the limits for the file sizes of a write. They come from the options and from the table.
+
+    The average record size is computed from the write stats of the latest commits. File groups with a pending clustering are
+    listed, because they take no more rows.
+    """
     sizing = Sizing(
         small_file_limit=options[o.SMALL_FILE_LIMIT],
         max_file_bytes=options[o.MAX_FILE_SIZE],
@@ -124,10 +128,11 @@ def insert_ratio(table: TableState, options: Options) -> float | None:
 def estimate_record_bytes(commits: Iterable[tuple[Action, CommitMetadata]], least_bytes: float, estimate: int) -> int:
     """Return the average bytes per record of the newest commit that wrote more than `least_bytes`.
 
-    Return `estimate` if no commit did.
+    Of a deltacommit only base files count. Return `estimate` if no commit wrote that much.
 
     Args:
         commits: the action and the metadata of each commit, newest first.
+        estimate: the value of `hoodie.copyonwrite.record.size.estimate`.
     """
     for action, commit in commits:
         stats = commit.stats

@@ -1,4 +1,8 @@
-"""Lists the latest file slices in which a write looks for keys, and to whose logs it appends changes."""
+"""Lists the latest file slices of a table for a write.
+
+The write looks for its keys in these slices, and adds new rows to small ones. In a merge-on-read table it appends changes to
+their log files.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,9 @@ from penstock.table.state import TableState
 def list_write_slices(
     table: TableState, partitions: Sequence[str] | None, *, instant: str, logs_alone: bool
 ) -> dict[str, list[FileSlice]]:
-    """Return the latest file slice of each file group, by partition path. Slices of a merge-on-read table have their log files.
+    """Return the latest file slice of each file group, by partition path.
+
+    Slices of a merge-on-read table include the log files, and the base instant that new log files must have.
 
     Args:
         partitions: the partition paths to list; None: all.
@@ -32,12 +38,12 @@ def list_appendable_slices(
     """Return the latest file slices of a merge-on-read table, by partition path, with the base instant for new log files.
 
     The base file and the log files are those that a query merges. While a compaction of the file group is pending, the slice's
-    base instant is the compaction's instead of the base file's: new log files belong to the base file that the compaction will
-    write. Compactions that were planned after the write began are ignored.
+    base instant is that of the compaction instead of the base file's, because new log files belong to the base file that the
+    compaction will write. Compactions that were planned after the write began are ignored.
 
     Args:
         table: the table, with a timeline that was loaded after the write took its instant. An older timeline could miss a
-            compaction plan, and changes would be appended to a log that the compaction reads or skips.
+            compaction plan. Then changes would be appended to logs of the old base file, and the compaction could miss them.
         partitions: the partition paths to list; None: all.
         instant: the instant time of the write.
         logs_alone: whether to return slices without a base file too, for an index that finds keys in logs.

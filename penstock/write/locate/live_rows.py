@@ -1,9 +1,9 @@
 """Looks up keys in the rows of a merge-on-read slice as a query sees them: base file and logs merged.
 
-A key may be in the base files of two file groups: in one of them a log has deleted it (the row is dead), in the other it is
+A key may be in the base files of two file groups. In one of them a log file has deleted it (the row is dead). In the other it is
 alive, because it was inserted again or moved to another partition. An incoming row is merged with the living row only.
-`are_dead` finds the dead rows at little cost: it reads delete blocks, which are small. It reads the rest of the log only if a
-delete block names one of the keys, or if the merger writes its deletes as rows.
+`are_dead` finds the dead rows at little cost: it reads delete blocks, which are small. It reads the rest of the log files only if
+a delete block names one of the keys, or if the merger writes its deletes as rows.
 """
 
 from __future__ import annotations
@@ -39,10 +39,12 @@ def look_up_merged(
 ) -> LivingRows:
     """Return the rows of a file slice, base file and logs merged, that have one of the keys.
 
-    Every column of the result is nullable, because a row in a log may lack a column.
+    Rows that a log file has deleted are left out. Every column of the result is nullable, because a row in a log file may lack a
+    column.
 
     Args:
         keys: the wanted record keys.
+        rules: how base file and log files are merged.
         columns: the columns to return, besides the record key. Columns that the table does not have are ignored.
     """
     wanted = [KEY_COLUMN, *(name for name in dict.fromkeys(columns) if name in rules.arrow.names)]
@@ -58,9 +60,10 @@ def look_up_merged(
 
 
 def are_dead(storage: Storage, file_slice: FileSlice, rules: MergeRules, keys: pa.Array) -> Flags:
-    """Return a mask over the keys: true where a log file of the slice has deleted the key.
+    """Return a mask over the keys: true where a log file of the slice has deleted the key, and no later row brought it back.
 
     Args:
+        rules: how base file and log files are merged.
         keys: record keys that are all in the slice's base file.
     """
     dead = np.zeros(len(keys), np.bool_)

@@ -1,8 +1,9 @@
 """Runs the two jobs that locate the keys of staged rows: one finds the stored rows with the same keys, the other lists new rows.
 
-The first job reads base files (`tag.py`), or sorts the answers of an index that keeps entries (`entries.py`). Both write hit
-files: pairs of stored and incoming row numbers. The second job (`new_rows.py`) reads all hit files. It compares row numbers only,
-so the driver runs it unless there are more than two million rows.
+The first job reads base files (`tag.py`). With an index that keeps entries in a store, it instead sorts the file groups that the
+entries named (`entries.py`). Both write hit files: pairs of stored and incoming row numbers with the same key. The second job
+(`new_rows.py`) reads all hit files. It compares row numbers only, so the driver runs it unless there are more than two million
+rows.
 """
 
 from __future__ import annotations
@@ -26,24 +27,27 @@ _ROWS_ON_DRIVER = 2_000_000
 
 @dataclass(frozen=True)
 class SliceHits:
-    """A file slice that holds keys of incoming rows, and where its hits are stored.
+    """A file slice that holds keys of incoming rows, and where the pairs of its stored rows and the incoming rows are listed.
 
-    A hit is a pair of a stored and an incoming row with the same key.
+    A pair of rows with the same key is called a hit. The task that writes the slice reads the hits.
     """
 
     file_slice: FileSlice
     #: The number of hits: pairs of a stored and an incoming row with the same key.
     rows: int
-    #: Where the hits are stored.
+    #: The hit file and the record batch in it that list the hits.
     batch: HitBatch
 
 
 @dataclass(frozen=True)
 class LocatedPieces:
-    """The result of locating the keys of one set of incoming rows: the slices that hold some of the keys, and the new rows."""
+    """The located keys of one set of incoming rows: the slices that hold some of the keys, and the rows whose keys are new.
+
+    A set is the incoming rows of one partition; with a global index it is all incoming rows.
+    """
 
     pieces: tuple[Piece, ...]
-    #: The slices with at least one hit.
+    #: The slices with at least one hit (pair of a stored and an incoming row with the same key).
     hits: tuple[SliceHits, ...]
     #: The file that lists the new rows; None if the write drops new rows (delete).
     new_rows: NewRowsResult | None
@@ -70,13 +74,16 @@ def locate_keys(
 ) -> LocatedKeys:
     """Find the stored rows that have an incoming key, and list the incoming rows whose keys are new.
 
-    Takes two jobs, however many sets there are.
+    Runs two jobs for all sets together: one finds the stored rows, the other lists the new rows. The results are in files; the
+    returned object names them.
 
     Args:
         piece_sets: where the incoming rows are: one set of pieces per partition; with a global index, a single set of all pieces.
             A piece is consecutive rows of a staged file.
         slices: the file slices that may hold the keys, by partition path.
-        answers: the entries of the keys, from an index that keeps entries; None: keys are read from base files.
+        runner: runs the jobs in Spark or on the driver.
+        answers: which file group the index entry of each incoming key names, for an index that keeps entries in a store. None:
+            keys are read from base files.
     """
     tasks: Sequence[Sequence[TagTask | SortTask]]
     if answers is None:
@@ -94,9 +101,10 @@ def locate_keys(
 def _tag(
     rules: UpsertRules, piece_sets: Sequence[tuple[Piece, ...]], slices: Mapping[str, Sequence[FileSlice]], runner: Runner
 ) -> tuple[list[list[TagTask]], list[list[TagResult]]]:
-    """Look for the incoming keys in base files. Return the tasks and their results, as one list per set of pieces each.
+    """Look for the incoming keys in base files, in one job for all sets of pieces.
 
-    A set of pieces is the incoming rows of one partition, or all incoming rows with a global index.
+    A set of pieces is the incoming rows of one partition, or all incoming rows with a global index. Return two lists, of tasks
+    and of their results. Each has one inner list per set.
     """
     tasks = [plan_tag_tasks(rules, pieces, slices, number) for number, pieces in enumerate(piece_sets)]
     all_tasks: list[TagTask] = []
@@ -114,13 +122,14 @@ def _sort_answers(
     runner: Runner,
     answers: EntryAnswers,
 ) -> tuple[list[list[SortTask]], list[list[TagResult]]]:
-    """Turn the results of looking up index entries into hit files, which list pairs of a stored and an incoming row.
+    """Write hit files from the results of looking up index entries, with one task per set of pieces.
 
-    One task per set of pieces (the incoming rows of one partition, or all of them). Return the tasks and their results, as one
-    list per set each.
+    A hit file lists pairs of a stored and an incoming row with the same key. A set of pieces is the incoming rows of one
+    partition, or all incoming rows with a global index. Return two lists, of tasks and of their results. Each has one inner list
+    per set.
 
     Args:
-        answers: the file groups that the index entries of the incoming keys name.
+        answers: which file group the index entry of each incoming key names.
     """
     tasks = [make_sort_task(answers, rules.loading, pieces, slices) for pieces in piece_sets]
     sorter = runner.at_driver() if sorts_on_driver(answers) else runner
@@ -170,7 +179,13 @@ def _list_hits(tasks: Sequence[TagTask | SortTask], results: Sequence[TagResult]
 
 
 def _sum_up(tasks: Sequence[Sequence[TagTask | SortTask]], results: Sequence[Sequence[TagResult]]) -> dict[str, int]:
-    """Add up how many files, keys and rows the locating tasks handled. Return the counts by the names that the commit stores.
+    """Add up what the locating tasks did. Return the counts by the names under which the commit stores them.
+
+    - `files`: slices that might hold incoming keys
+    - `holding`: slices that hold at least one
+    - `opened`: base files whose key column was read
+    - `candidates`: how many keys were compared with these files
+    - `rows`: incoming rows, one per key
 
     Args:
         tasks: the tasks of each set of incoming rows.

@@ -1,12 +1,14 @@
-"""The files in which locating passes its results to the tasks that write: hit files and files of new rows.
+"""The files by which the jobs that locate keys pass results to the tasks that write: hit files and files of new rows.
 
-Both are Arrow files of row numbers in the staging folder, so the row numbers never pass through the driver. A task description
-holds only references to them. Incoming rows are numbered in the order of the task's pieces.
+A hit is a pair of a stored and an incoming row with the same key. Both kinds of file are Arrow files of row numbers in the
+staging folder, so the row numbers never pass through the driver; a task description holds only references to the files. Incoming
+rows are numbered in the order of the task's pieces (a piece is consecutive rows of a staged file).
 
-- A hit file is written by one locating task. It has a record batch of `Hits` for each file slice of the task. The first hit file
-  of a set of incoming rows has one more batch, which lists the rows that count, one per key.
-- A file of new rows is written once all hits are known. It has a batch of new rows, ordered by partition path, and a batch of
-  rows that must not be appended to the slice in which a log has deleted their key, because they are written elsewhere.
+- A hit file is written by one task that locates keys. It has a record batch of `Hits` for each file slice of the task. The first
+  hit file of a set of incoming rows has one more batch, which lists the newest incoming row of each key.
+- A file of new rows is written once all hits are known. Its first batch lists the new rows, ordered by partition path. Its second
+  batch lists rows whose key a log file has deleted in some slice, but which are written to another slice. The task of the slice
+  with the deleted key must not append them to its log.
 """
 
 from __future__ import annotations
@@ -35,9 +37,10 @@ _ELSEWHERE_BATCH = 1
 
 @dataclass(frozen=True)
 class Hits:
-    """Pairs of a stored row of one file slice and an incoming row with the same key.
+    """Pairs of a stored row of one file slice and an incoming row with the same key, as arrays with one element per pair.
 
-    Each pair has a fate: what the write does with the stored row (merge, move, touch or dead).
+    Each pair has a `Fate`, which says what happens to the stored row: the merger decides (MERGE), it is removed because the
+    incoming row goes to another partition (MOVE), it stays and counts as written (TOUCH), or a log file has deleted it (DEAD).
     """
 
     #: The row numbers of the stored rows in the base file; -1 if only the file group is known. Then the task that writes looks
@@ -57,7 +60,7 @@ NO_HITS = Hits(NO_ROWS, NO_ROWS, np.empty(0, np.int8))
 
 
 def make_merge_hits(old: Positions, new: Positions) -> Hits:
-    """Return hits (pairs of a stored and an incoming row) that all have `Fate.MERGE`.
+    """Return hits (pairs of a stored and an incoming row with the same key) that all have `Fate.MERGE`: the merger decides.
 
     Args:
         old: the row numbers of the stored rows in the base file; -1 where unknown.
@@ -89,7 +92,7 @@ class NewRowRange:
 def name_of_attempt(prefix: str) -> str:
     """Return a file name that begins with `prefix` and is unique to this attempt of the running task.
 
-    A killed attempt may have left a file of its own behind.
+    An earlier attempt that was killed may have left its file, and creating a file that exists would fail.
     """
     return f"{prefix}-{this_task().write_token}.arrow"
 
@@ -97,7 +100,8 @@ def name_of_attempt(prefix: str) -> str:
 class HitFile:
     """A hit file, open for writing: an Arrow file of hits. A hit is a pair of a stored and an incoming row with the same key.
 
-    The hits of each file slice are written first, then the numbers of the newest incoming rows, one per key.
+    The hits of each file slice are written first, one record batch per slice. The numbers of the newest incoming rows, one per
+    key, may follow as the last batch.
     """
 
     def __init__(self, writer: pa.ipc.RecordBatchFileWriter) -> None:
@@ -116,15 +120,15 @@ class HitFile:
         self._write(unused, rows, unused.astype(np.int8))
 
     def _write(self, old: Positions, new: Positions, fates: Fates) -> None:
-        """Append one record batch to the file, with the columns `old`, `new` and `fates`."""
+        """Append one record batch to the file. Its columns are the stored row numbers, the incoming row numbers and the fates."""
         self._writer.write_batch(pa.record_batch([pa.array(old), pa.array(new), pa.array(fates)], schema=_HITS))
 
 
 @contextmanager
 def create_hit_file(storage: Storage, path: str) -> Iterator[HitFile]:
-    """Create a hit file (an Arrow file of pairs of stored and incoming rows), and yield it.
+    """Create a hit file (an Arrow file of pairs of stored and incoming row numbers), and yield it open for writing.
 
-    The file is closed when the block ends.
+    The file is closed when the `with` block ends.
     """
     with convert_os_errors(path), storage.create(path) as sink, pa.ipc.new_file(sink, _HITS) as writer:
         yield HitFile(writer)
@@ -146,10 +150,10 @@ def read_hit_file(storage: Storage, path: str, *, lists_rows: bool) -> tuple[lis
 
 
 def read_hits(storage: Storage, hits: HitBatch, new_rows_file: str | None = None) -> Hits:
-    """Read the hits of one file slice (pairs of a stored and an incoming row), as the task that writes the slice applies them.
+    """Read the hits of one file slice (pairs of a stored and an incoming row with the same key), for the task that writes it.
 
-    A stored row that a log has deleted (`Fate.DEAD`) becomes `Fate.MERGE`. Its hit is left out if the incoming row is written to
-    another slice.
+    The result has no `Fate.DEAD` (a log file has deleted the stored row). If the incoming row is written to another slice, the
+    hit is left out. Otherwise its fate becomes `Fate.MERGE`: the row is written to this slice, and the key stays here.
 
     Args:
         hits: where the hits are stored.
@@ -168,12 +172,12 @@ def read_hits(storage: Storage, hits: HitBatch, new_rows_file: str | None = None
 
 
 def write_new_rows_file(storage: Storage, path: str, new_rows: Positions, elsewhere: Positions) -> None:
-    """Write the Arrow file that lists the new rows of a set of incoming rows.
+    """Write the Arrow file from which the tasks that write read the numbers of their new rows.
 
     Args:
         new_rows: the numbers of the new rows, ordered by partition path.
-        elsewhere: the numbers of rows whose key a log of some slice has deleted, and which must not be appended to that slice,
-            because they are written to another one.
+        elsewhere: the numbers of rows whose key a log file of some slice has deleted, but which are written to another slice.
+            They must not be appended to the slice with the deleted key.
     """
     with convert_os_errors(path), storage.create(path) as sink, pa.ipc.new_file(sink, _ROWS) as writer:
         for rows in (new_rows, elsewhere):
@@ -181,7 +185,7 @@ def write_new_rows_file(storage: Storage, path: str, new_rows: Positions, elsewh
 
 
 def read_new_rows(storage: Storage, rows: NewRowRange) -> Positions:
-    """Return the numbers of incoming rows in a range of the file that lists the new rows."""
+    """Return the numbers of the new rows that one task writes: a range of the list in the file of new rows."""
     return _read_rows(storage, rows.file, _NEW_BATCH)[rows.offset : rows.offset + rows.rows]
 
 

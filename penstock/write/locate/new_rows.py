@@ -1,8 +1,10 @@
-"""Lists the new rows of a write, once the hits of all slices are known: rows without a living stored row, and rows that move.
+"""Lists the new rows of a write: incoming rows whose key no living stored row has, and rows that move to another partition.
 
-A key may be in several base files if logs have deleted it in some of them, because it was inserted again or moved. Then the
-incoming row is merged where the key is alive. A row whose key is in one base file, and deleted there by a log, is appended to
-that log again, and the key stays in its file group.
+Runs when the hits (pairs of a stored and an incoming row with the same key) of all file slices are known. A stored row is living
+unless a log file of its slice has deleted it. A key may be in several base files, deleted by log files in all but one of them,
+because it was inserted again or moved. Then the incoming row is merged where the key is alive. If the key is in one base file
+only, and deleted there by a log file, the incoming row is appended to that log, and the key stays in its file group. (With a
+global index it is a new row instead.)
 """
 
 from __future__ import annotations
@@ -20,14 +22,15 @@ from penstock.write.rows.staging import Piece
 
 @dataclass(frozen=True)
 class NewRowsTask:
-    """Task description: list the incoming rows whose keys are new, once all hit files are written.
+    """Task description of `find_new_rows`: list the incoming rows whose keys are new, from the hit files of a set of rows.
 
-    A hit file lists pairs of a stored and an incoming row with the same key.
+    A hit file lists pairs of a stored and an incoming row with the same key. A set is the incoming rows of one partition; with a
+    global index it is all incoming rows.
     """
 
     storage: Storage
     pieces: tuple[Piece, ...]
-    #: The hit files of all locating tasks of the set. The first one also lists the rows that count, one per key.
+    #: The hit files of all locating tasks of the set. The first one also lists the newest incoming row of each key.
     hit_files: tuple[str, ...]
     #: The first part of the name of the file of new rows.
     file_prefix: str
@@ -47,10 +50,11 @@ class NewRowsResult:
 
 
 def find_new_rows(task: NewRowsTask) -> NewRowsResult:
-    """Find the incoming rows to write as new rows, and write their numbers to a file. Kernel.
+    """Find the incoming rows to write as new rows, and write their numbers to a file.
 
-    A row is new if no stored row has its key, if it moves to another partition, or if log files have deleted the stored rows.
-    With `task.revives`, a row whose only stored row was deleted by a log is not listed: it is appended to that log.
+    A row is new if no stored row has its key, if it moves to another partition, or if log files have deleted all stored rows of
+    its key. With `task.revives`, a row whose only stored row was deleted by a log file is not listed: it is appended to that log.
+    Of several incoming rows with the same key only the newest counts. Runs in a task, on a worker or on the driver.
     """
     total = sum(piece.rows for piece in task.pieces)
     counts = np.zeros(total, np.bool_)

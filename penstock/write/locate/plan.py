@@ -1,7 +1,8 @@
 """Stage 5 of a write: locates the keys of the staged rows and plans the tasks that write files.
 
-There are three ways to locate keys: hash them into buckets, look up their entries in a store, or read keys from base files. What
-the index has (`Index.buckets`, `Index.store`) decides. With `penstock.index=auto` the index is chosen first (`choose_index.py`).
+To locate a key is to find the file group that holds its row. The index decides how. An index with buckets (`Index.buckets`)
+hashes the key. An index with a key-value store (`Index.store`) looks up the key's entry. The simple and the bloom index read the
+keys of base files. With `penstock.index=auto` one of these two is chosen first (`choose_index.py`).
 """
 
 from __future__ import annotations
@@ -39,14 +40,17 @@ def plan_upsert(
     *,
     locates_all: bool = False,
 ) -> TaskPlan:
-    """Locate the keys of staged rows, and plan the tasks that write the rows.
+    """Locate the keys of staged rows, and plan the tasks that write the rows. No data file is written yet.
+
+    With `penstock.index=auto` the simple or the bloom index is chosen first, unless the index in the options must be kept.
 
     Args:
         rules: the settings that all tasks share.
-        pieces: where the staged rows are.
+        pieces: where the staged rows are. A piece is consecutive rows of a staged file.
         runner: runs the jobs that locate keys.
-        locates_all: whether to locate all keys before any task runs, and not to merge rows that move (`moves.py`).
-            `explain_write` sets it.
+        locates_all: whether to locate the keys of all partitions now. Otherwise the task of a small partition locates its own
+            keys. If true, rows that move between partitions are not merged with their stored rows. `explain_write` sets it, to
+            count rows without writing.
     """
     planner = Planner(write, rules, pieces, runner, locates_all)
     if write.options[o.PENSTOCK_INDEX] == "off":
@@ -62,6 +66,8 @@ def plan_upsert(
 
 def plan_inserts(write: WriteContext, pieces: Sequence[Piece], instant: str) -> list[InsertBucket]:
     """Assign the staged rows of an insert to file groups: fill small slices of their partitions, then open new file groups.
+
+    Each returned `InsertBucket` is the rows for one file group, which one task writes. No keys are located.
 
     Args:
         pieces: where the staged rows are.
@@ -86,7 +92,7 @@ def count_rows(pieces: Sequence[Piece]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Planner:
-    """Locates the keys of one write and plans its tasks."""
+    """The arguments of `plan_upsert`, and one method for each kind of index that locates the keys and plans the tasks."""
 
     write: WriteContext
     rules: UpsertRules
@@ -95,9 +101,10 @@ class Planner:
     locates_all: bool
 
     def plan_tasks(self) -> TaskPlan:
-        """Locate the keys in the way that the index supports, and plan the tasks that write the rows.
+        """Find the file group of each incoming key with the index of `rules`, and return one task per file group that changes.
 
-        Keys are hashed into buckets, looked up in a store of entries, or searched for in base files.
+        An index with buckets hashes the keys. An index with a key-value store looks up one entry per key. For any other index the
+        keys of base files are read. A small partition with at most one file group is one task, which reads the keys itself.
         """
         index = self.rules.index
         if index.buckets is not None:
@@ -108,6 +115,8 @@ class Planner:
 
     def look_into_slices(self, slices: dict[str, list[FileSlice]]) -> TaskPlan:
         """Locate the keys by reading the base files of these slices, and plan the tasks.
+
+        First, incoming rows that leave the partition of their stored row are merged with it, if the merger needs both rows.
 
         Args:
             slices: the file slices that may hold the keys, by partition path.
@@ -120,7 +129,10 @@ class Planner:
         )
 
     def _hash_into_buckets(self, buckets: Buckets) -> TaskPlan:
-        """Hash the keys into buckets, and plan one task for each bucket that has incoming rows."""
+        """Plan one task for each bucket (file group that the hash of a key selects) that has incoming rows.
+
+        Staging has hashed the keys already.
+        """
         # The properties of a table that Hudi wrote may lack the number of buckets. Then tasks check the number in the options
         # against keys of a stored file.
         checks_keys = o.BUCKET_COUNT.key not in self.write.table.config.raw
@@ -128,9 +140,14 @@ class Planner:
         return plan_bucket_tasks(self.rules, buckets, self.pieces, slices, self.write.settings.operation, checks_keys=checks_keys)
 
     def _look_up_entries(self, store: EntryStore) -> TaskPlan:
-        """Locate the keys by looking up their entries in the store of the index, and plan the tasks.
+        """Locate the keys by looking up their entries in the key-value store of the index, and plan the tasks.
 
-        Only the partitions of incoming rows and the partitions that entries name are listed.
+        An entry names the partition and the file group of a key. Only the partitions of incoming rows and the partitions that
+        entries name are listed. Incoming rows that leave the partition of their stored row are merged with it, if the merger
+        needs both rows. Then the entries are looked up a second time, because the rows are staged again with other numbers.
+
+        Raises:
+            OptionError: an entry names a file group that a clustering replaced without updating the entries.
         """
         rules = self.rules
         table = self.write.table
@@ -149,7 +166,7 @@ class Planner:
         if moves and not self.locates_all:
             relocated = relocate_rows(rules, pieces, answers.select_slices(slices), self.write.partition_columns, self.runner)
             if relocated != list(pieces):
-                # Answers refer to rows by number, and rows have other numbers in the relocated pieces.
+                # The results of a lookup refer to rows by number, and rows have other numbers in the relocated pieces.
                 pieces = relocated
                 answers = look_up(relocated, attempt=1)
         return plan_file_group_tasks(
@@ -157,9 +174,12 @@ class Planner:
         )
 
     def list_slices(self) -> dict[str, list[FileSlice]]:
-        """Return the file slices that may hold incoming keys, by partition path.
+        """Return the file slices that may hold incoming keys, by partition path. Warn of damaged log blocks that are skipped.
 
         These are the slices of the partitions of incoming rows; with a global index, of all partitions.
+
+        Raises:
+            OptionError: the index would not find all rows of these slices, for example because some rows are only in log files.
         """
         rules = self.rules
         table = self.write.table

@@ -1,4 +1,4 @@
-"""`TaskPlan`: the result of stage 5 (`locate/`). The store stage runs its tasks; commits and reports keep its counts."""
+"""`TaskPlan`: the planned tasks of a write, after its keys are located. Stage 6 runs the tasks; the commit stores the counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from penstock.write.tasks.task import UpsertTask
 
 @dataclass(frozen=True)
 class TaskPlan:
-    """The tasks of an upsert, the workload profile with the expected numbers of rows, and the counts of the index."""
+    """The tasks of a write that assigns rows to file groups by key, its workload profile, and the counts of the index.
+
+    These writes are upserts, deletes, inserts that drop duplicates, and inserts into buckets. The workload profile says how many
+    rows are expected to go to which file group.
+    """
 
     tasks: tuple[UpsertTask, ...]
     #: The workload profile, which the inflight file holds.
@@ -24,14 +28,14 @@ class TaskPlan:
     why: str = ""
 
     def figures(self) -> str:
-        """Return the name of the index, why it was chosen, and its counts, as JSON.
+        """Return the name of the index, why it was chosen, and its counts, as JSON, for reports about the commit.
 
-        The commit stores the JSON under the key `INDEX_FIGURES`.
+        The commit stores the JSON in its extra metadata, under the key `INDEX_FIGURES`.
         """
         reason = {"why": self.why} if self.why else {}
         return json.dumps({"index": self.index, **reason, **self.index_counts})
 
     @property
     def touched(self) -> set[tuple[str, str]]:
-        """The existing file groups that the tasks may change, as (partition path, file id)."""
+        """The existing file groups that the tasks may change, as (partition path, file id), for conflict checks."""
         return {(task.partition_path, task.file_slice.file_id) for task in self.tasks if task.file_slice}

@@ -1,9 +1,11 @@
-"""Stage 3 of inserts: combines the incoming rows to one per key, if the options ask for it.
+"""Stage 3 of inserts: combines the incoming rows to one per key (Hudi's pre-combining), if the options ask for it.
 
-A Spark aggregation picks one row of each key. Upserts and deletes need no shuffle for this, because the task that merges holds
-all rows of a key and picks one of them. A merger that folds builds one new row out of all rows of a key. It does so after the
-rows are staged (`combine_staged.py`). A bulk_insert stages no rows: its rows are shuffled by key, and Python workers fold them in
-a `mapInArrow`.
+Most mergers pick the newest row of each key; for inserts a Spark aggregation does that. Upserts and deletes need no shuffle,
+because the task that merges has all rows of a key and picks one of them.
+
+Some mergers build one new row out of all rows of a key instead. This is called folding (`Merger.folds`). The rows of an insert
+are folded after they are staged (`combine_staged.py`). A bulk_insert stages no rows: its rows are shuffled by key, Python workers
+fold them in a `mapInArrow`, and the folded rows go back to Spark (`_fold_while_crossing`).
 """
 
 from __future__ import annotations
@@ -46,8 +48,8 @@ def combine_rows(prepared: PreparedRows, settings: WriteSettings, merger: Merger
 
     The options that ask for it are `hoodie.combine.before.insert` and `hoodie.datasource.write.insert.drop.duplicates`. A key is
     unique in its partition; with a global index, in the whole table. The row with the greatest ordering value is kept. Among rows
-    with equal ordering values the last to arrive is kept; a bulk_insert keeps the first. A merger that folds builds one new row
-    out of all rows of the key.
+    with equal ordering values the last to arrive is kept; a bulk_insert keeps the first. If `Merger.folds` is true, the merger
+    builds one new row out of all rows of the key instead.
     """
     if not wants_one_row_per_key(prepared, settings):
         return prepared
@@ -62,7 +64,7 @@ def wants_one_row_per_key(prepared: PreparedRows, settings: WriteSettings) -> bo
     """Whether the options of an insert ask to combine the incoming rows to one per key before they are written.
 
     The options are `hoodie.combine.before.insert` and `hoodie.datasource.write.insert.drop.duplicates`. False if the table
-    generates its record keys.
+    generates its record keys, because then no two rows have the same key.
 
     Raises:
         SchemaError: the options ask for it, and the rows do not have the ordering column.
@@ -125,9 +127,9 @@ def _checked_ordering(prepared: PreparedRows, ordering: str) -> Column:
 
 
 def _path_expression(crossing: CrossingColumns, column: Column) -> Column:
-    """Return the Spark expression of the partition path.
+    """Return the Spark expression of the partition path, by which rows are grouped before they are sent to Python.
 
-    Null and empty paths become the default partition, as in `crossing_paths`.
+    Null and empty paths become the default partition. `crossing_paths` does the same in the Python workers.
 
     Args:
         column: the column with the partition path.
@@ -139,7 +141,7 @@ def _path_expression(crossing: CrossingColumns, column: Column) -> Column:
 
 @dataclass(frozen=True)
 class _CrossingFold:
-    """The settings with which a worker combines the rows of a bulk_insert to one per key. Pickled to the workers."""
+    """The settings with which a worker builds one row out of all rows of a key, in a bulk_insert. Pickled to the workers."""
 
     crossing: CrossingColumns
     merger: Merger
@@ -151,9 +153,9 @@ class _CrossingFold:
 
 
 def _fold_while_crossing(prepared: PreparedRows, settings: WriteSettings, merger: Merger, ordering: str) -> DataFrame:
-    """Let Python workers build one row out of all rows of each key, for a bulk_insert. Return the built rows.
+    """Let Python workers build one row out of all rows of each key with the merger, for a bulk_insert. Return the built rows.
 
-    Costs one shuffle by key, and one more transfer of the rows from the JVM to Python workers.
+    Costs one shuffle by key, and one more transfer of the rows from the JVM to Python workers and back.
 
     Args:
         ordering: the name of the ordering column.
@@ -168,7 +170,10 @@ def _fold_while_crossing(prepared: PreparedRows, settings: WriteSettings, merger
 
 
 def _fold_batches(fold: _CrossingFold, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield one row per key, built by the merger out of the rows of one Spark partition. Kernel of `mapInArrow`.
+    """Yield one row per key, built by the merger out of the rows of one Spark partition.
+
+    `mapInArrow` calls this function in the workers. Errors of Penstock are raised with marks around their text, so that the
+    driver finds the text in Spark's error.
 
     Args:
         batches: the rows of the Spark partition, which has all incoming rows of its keys.
@@ -184,7 +189,11 @@ def _fold_batches(fold: _CrossingFold, batches: Iterator[pa.RecordBatch]) -> Ite
 
 
 def _fold_rows(fold: _CrossingFold, incoming: pa.Table) -> pa.Table:
-    """Build one row out of the rows of each key with the merger. Return them with the columns of `incoming`, without deletes."""
+    """Build one row out of the rows of each key with the merger. Return these rows, except those of keys that are deleted.
+
+    Args:
+        incoming: rows as Spark sent them to the worker, with the column `_ARRIVAL`. The result has the other columns.
+    """
     crossed = incoming.drop_columns([_ARRIVAL])
     data_columns = fold.crossing.schema.names
     rows = cast_to_stored(incoming.select(data_columns), fold.crossing.schema)
@@ -198,7 +207,7 @@ def _fold_rows(fold: _CrossingFold, incoming: pa.Table) -> pa.Table:
     if batch.gone is not None:
         folded = folded.append_column(GONE, pa.array(np.isin(batch.rows, batch.changed[batch.gone])))
     kept, stored = fold.merger.insert(folded)
-    # Computed key and path columns are not folded; they are taken from the row that represents its key.
+    # Computed key and path columns are not built by the merger; they are taken from one incoming row of the key.
     computed = take_rows(crossed, batch.rows[kept])
     columns = []
     for field in crossed.schema:
@@ -210,7 +219,7 @@ def _fold_rows(fold: _CrossingFold, incoming: pa.Table) -> pa.Table:
 def _key_numbers(fold: _CrossingFold, incoming: pa.Table) -> pa.Array:
     """Return one number per incoming row, which is the same for rows with the same record key and partition path.
 
-    With a global index the partition path does not count.
+    With a global index the partition path does not count, because a key is unique in the whole table.
     """
     keys = to_array(crossing_keys(fold.crossing, incoming)).dictionary_encode()
     numbers = np.asarray(keys.indices, dtype=np.int64)

@@ -1,9 +1,10 @@
-"""Stage 3 for a merger that folds: builds one new row out of the staged rows of each key, before keys are located.
+"""Stage 3 of a write, for mergers that fold: builds one new row out of the staged rows of each key, before keys are located.
 
-Other mergers pick one of the rows of a key, by its number, in the task that merges. A merger that folds computes new values,
-which no staged row has. So the staged rows of each partition (with a global index, of the whole batch) are folded once and staged
-again, one per key. Later stages need not know about it. If no key of a partition occurs twice, its rows stay in their staged
-files. For batches of up to a million rows the driver looks for duplicate keys before it starts a fold task.
+To fold is to build one row with new values out of all incoming rows of a key (`Merger.folds`). Mergers that do not fold only pick
+one of these rows; the task that merges does that by row number. A folded row has values that no staged row has. So the rows of
+each partition (with a global index, all rows) are folded once and staged again, one per key. Later stages need not know about it.
+If no key of a partition occurs twice, its rows stay in their staged files. Up to a million incoming rows, the driver looks for
+duplicate keys first, and starts fold tasks only for partitions that have some.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ _DRIVER_ROWS = 1_000_000
 
 @dataclass(frozen=True)
 class FoldTask:
-    """Task description: build one row out of all staged rows of each key. The pieces hold all incoming rows of their keys."""
+    """Task description of `fold_rows`: build one row out of all staged rows of each key."""
 
     staging: Staging
+    #: Where the rows are. The pieces have all incoming rows of their keys.
     pieces: tuple[Piece, ...]
     merger: Merger
     #: The ordering column; None: rows are folded in the order of their arrival.
@@ -53,9 +55,10 @@ class FoldTask:
 
 @dataclass(frozen=True)
 class FoldResult:
-    """The result of a `FoldTask`: the newly staged rows, if a key had several rows."""
+    """The result of `fold_rows`: where the rows are staged now, if a key had several rows."""
 
-    #: The new pieces with one row per key; None if the task's pieces have one row per key already.
+    #: The new pieces (consecutive rows of a staged file), with one row per key. None if the rows of the task had one row per key
+    #: already.
     pieces: list[Piece] | None = None
 
 
@@ -68,9 +71,10 @@ def stage_combined_rows(write: WriteContext, change: Change, merger: Merger) -> 
 
 
 def fold_staged_rows(write: WriteContext, staged: StagedRows, merger: Merger) -> StagedRows:
-    """Let the merger build one row out of all staged rows of each key. Return the staged rows, one per key.
+    """Let the merger build one row out of all staged rows of each key. Return where the staged rows are now, one per key.
 
-    A key is unique in its partition; with a global index, in the whole table. Rows whose keys occur once may stay in their files.
+    A key is unique in its partition; with a global index, in the whole table. A partition without duplicate keys keeps its staged
+    files.
     """
     with write.stages.run("combine", "making one row of several of a key"):
         runner = make_runner(write, staged.pieces)
@@ -102,7 +106,9 @@ def _fold_tasks(write: WriteContext, staged: StagedRows, merger: Merger) -> list
 
 
 def has_duplicate_keys(task: FoldTask) -> bool:
-    """Whether a record key occurs more than once in the pieces of a fold task. Kernel.
+    """Whether a record key occurs more than once in the rows of a fold task, so that `fold_rows` must run.
+
+    Also checks the ordering values, because `fold_rows` is skipped if no key occurs twice. Runs in a task on the driver.
 
     Raises:
         SchemaError: an ordering value is null.
@@ -117,9 +123,13 @@ def has_duplicate_keys(task: FoldTask) -> bool:
 
 
 def fold_rows(task: FoldTask) -> FoldResult:
-    """Build one row out of all rows of each key, and write the rows to a new staged file. Kernel.
+    """Build one row out of all rows of each key, and write the rows to a new staged file.
 
-    If each key has one row already, nothing is written, and `pieces` of the result is None.
+    If each key has one row already, nothing is written, and `pieces` of the result is None. Runs in a task, on a worker or on the
+    driver.
+
+    Raises:
+        SchemaError: an ordering value is null.
     """
     tables = list(read_pieces(task.staging, task.pieces))
     staged = pa.concat_tables(tables)
@@ -147,10 +157,12 @@ def _read_ordering(task: FoldTask, tables: Sequence[pa.Table]) -> pa.ChunkedArra
 
 
 def _stage_again(task: FoldTask, batch: FoldedBatch, rows: pa.Table, keys: pa.Array) -> list[Piece]:
-    """Write the combined rows to a new staged file and return its pieces. Only the rows of one row group are in memory at a time.
+    """Write the combined rows to a new staged file. Return its pieces, which say where in the file the rows are.
+
+    The rows are built and written in parts of the size of a row group, to save memory.
 
     Args:
-        batch: says which rows remain, and the values of the built rows.
+        batch: says which rows remain, and the values of the rows that the merger built.
         rows: the staged rows before they were combined, without record keys.
         keys: the record key of each of these rows.
     """
@@ -180,9 +192,11 @@ def _stage_again(task: FoldTask, batch: FoldedBatch, rows: pa.Table, keys: pa.Ar
 
 
 def _mark_columns(batch: FoldedBatch, rows: int) -> dict[str, Flags]:
-    """Return the mark columns (`FRESH`, `GONE`) of combined rows by name; only those that `batch` has.
+    """Return the boolean columns `FRESH` and `GONE`, by name, that are staged with the combined rows; only those that are needed.
 
-    Each is a mask with one element per row before combining. It is true at the row that stands for a key with this mark.
+    `FRESH` is true if the key was deleted before its last rows came, so that the stored row must not be merged. `GONE` is true if
+    the key is to be deleted. Each column has one element per row before combining; of a key with several rows, the row that the
+    combined row replaces has the value.
 
     Args:
         rows: the number of rows before combining.

@@ -1,8 +1,9 @@
-"""The columns that cross from Spark's JVM to a Python worker, and the kernels that split them into data, record keys and paths.
+"""The columns that Spark sends from the JVM to a Python worker, and how the worker splits them into data, keys and paths.
 
-Crossing is the most expensive step of a write, so no string crosses twice: a record key or partition path that is a plain string
-column of the rows is read from that column. Only a key or path that is computed from columns crosses as a column of its own
-(`KEY`, `PATH`). `schema.py` decides which columns cross. `staging.py` and the kernel of bulk_insert split the rows.
+Sending a row from the JVM to Python ("crossing") is the most expensive step of a write, so no string is sent twice. A record key
+or partition path that is a plain string column of the rows is read from that column. Only a key or path that is computed from
+columns is sent as a column of its own (`KEY`, `PATH`). `schema.py` decides which columns are sent. `staging.py` and bulk_insert
+split the rows with `split_by_partition`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ PATH = "_penstock_path"
 class CrossingColumns:
     """The columns of incoming rows that Spark sends to a Python worker, and which of them are the record key and partition path.
 
-    Pickled to the workers.
+    Workers use it to take received rows apart. Pickled to the workers.
     """
 
     #: The data columns with the types that files store, in order.
@@ -44,7 +45,7 @@ class CrossingColumns:
 
 @dataclass(frozen=True)
 class PartitionRows:
-    """Incoming rows of one partition path, with their record keys."""
+    """Incoming rows of one partition path, with their record keys, as a worker has received them from Spark."""
 
     path: str
     #: The data columns, without meta columns.
@@ -56,7 +57,7 @@ class PartitionRows:
 def split_by_partition(crossing: CrossingColumns, batch: pa.RecordBatch | pa.Table) -> Iterator[PartitionRows]:
     """Yield the rows of a batch grouped by partition path, cast to the types that data files store.
 
-    Rows of a path keep their order.
+    Rows of a path keep their order. Called in a worker for each batch of incoming rows.
 
     Raises:
         RecordKeyError: a record key is null or empty.
@@ -89,10 +90,10 @@ def split_by_partition(crossing: CrossingColumns, batch: pa.RecordBatch | pa.Tab
 
 
 def cast_to_stored(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the rows cast to the types that data files store.
+    """Return the rows cast to the types that data files store. If they have these types already, nothing is copied.
 
     Args:
-        schema: the columns with these types.
+        schema: the columns of the rows, with the types that data files store.
     """
     return table if table.schema.equals(schema) else table.cast(schema)
 

@@ -1,9 +1,9 @@
 """Brings incoming rows to the workers: through Spark, or directly from Parquet files if the DataFrame only reads these files.
 
-Crossing from the JVM costs more than everything a write does with a row afterwards. If the DataFrame is just
-`spark.read.parquet(path)`, workers read the files with Arrow, and Spark only runs the tasks. Rows go through Spark whenever Spark
-could read other values than Arrow: with an option of the reader, a type that is converted, a partition column from the name of a
-folder, dates in the old calendar, or cached rows.
+Sending a row from the JVM to a Python worker costs more than everything a write does with the row afterwards. If the DataFrame is
+just `spark.read.parquet(path)` of local files, workers read the files with Arrow, and Spark only runs the tasks. Rows go through
+Spark whenever Spark could read other values than Arrow: with an option of the reader, a type that is converted, a partition
+column from the name of a folder, dates in the old calendar of Spark 2, or cached rows.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 @dataclass(frozen=True)
 class FilePart:
-    """A run of row groups of one input Parquet file, which one task reads."""
+    """Consecutive row groups of one input Parquet file, which one task reads."""
 
     path: str
     row_groups: tuple[int, ...]
@@ -92,14 +92,18 @@ class _InputFile:
 def mark_bare(frame: DataFrame) -> DataFrame:
     """Mark a DataFrame as a plain read of Parquet files, without reader options, and return it.
 
-    DataFrames that are derived from it do not have the mark.
+    `find_input_files` looks for the mark. DataFrames that are derived from this one, for example by a filter, do not have it, so
+    Spark reads their rows.
     """
     setattr(frame, _MARK, True)
     return frame
 
 
 class Incoming(Protocol):
-    """The incoming rows of a write, as a DataFrame and, if workers can read them directly, as Parquet files (otherwise None)."""
+    """The incoming rows of a write: a DataFrame (`rows`), and the Parquet files that hold the same rows (`files`).
+
+    `files` is None if workers cannot read the rows directly from files.
+    """
 
     @property
     def rows(self) -> DataFrame: ...
@@ -109,12 +113,13 @@ class Incoming(Protocol):
 
 
 def run_over_incoming(spark: SparkSession, incoming: Incoming, kernel: RowKernel[Result], returns: type[Result]) -> list[Result]:
-    """Run a kernel once per task over the incoming rows and return all results.
+    """Split the incoming rows over tasks, call `kernel` in each task with its rows, and return the results of all tasks.
 
-    The tasks read the rows from `incoming.files` if set, otherwise they receive them from Spark.
+    The tasks read the rows from `incoming.files` if set, otherwise they receive them from Spark. Staging and bulk_insert call
+    this.
 
     Args:
-        kernel: called with an iterator over the record batches of one task.
+        kernel: a function that is called with an iterator over the record batches of one task, and returns its results.
         returns: the type of each result.
     """
     files = incoming.files
@@ -127,9 +132,10 @@ def run_over_incoming(spark: SparkSession, incoming: Incoming, kernel: RowKernel
 def _run_over_parts(
     kernel: RowKernel[Result], storage: Storage, columns: Sequence[str], parts: Sequence[FilePart]
 ) -> list[Result]:
-    """Run a kernel over the rows of these parts of input files, and return its results.
+    """Read the rows of these parts of input files, call `kernel` with them, and return its results. Runs in a task.
 
     Args:
+        kernel: a function that is called with an iterator over record batches.
         columns: the names of the columns to read.
     """
     return list(kernel(_read_parts(storage, columns, parts)))
@@ -154,8 +160,8 @@ def _read_parts(storage: Storage, columns: Sequence[str], parts: Sequence[FilePa
 def find_input_files(incoming: DataFrame, expected: pa.Schema) -> InputFiles | None:
     """Return the Parquet files that workers can read instead of Spark; None if Spark must read the rows.
 
-    Workers can read the files if the DataFrame only reads local files, Spark would return the values that the files hold, and
-    each file has the expected columns.
+    Workers can read the files if the DataFrame is a marked read (`mark_bare`) of at most 1,000 local files, Spark would return
+    exactly the values that the files hold, and each file has the expected columns. Reads the footers of all files.
 
     Args:
         expected: the columns that the write needs, with the types that the files must have.
@@ -183,14 +189,18 @@ def _is_cached(frame: DataFrame) -> bool:
 
 
 def _is_harmless(spark: SparkSession) -> bool:
-    """Whether Spark, with the settings of this session, returns exactly the rows that the Parquet files hold."""
+    """Whether Spark, with the settings of this session, returns exactly the rows that the Parquet files hold.
+
+    Some settings make Spark convert dates, or skip files that are missing or corrupt.
+    """
     return all(str(spark.conf.get(key, values[0])).upper() in values for key, values in _HARMLESS_VALUES.items())
 
 
 def _local_paths(incoming: DataFrame) -> list[str]:
     """Return the local paths of the files that a DataFrame reads.
 
-    Return an empty list if a file is not local, or if a folder of its path is a partition folder.
+    Return an empty list if a file is not local, or if a folder of its path is a partition folder, for example `day=1`. Then Spark
+    must read the files.
     """
     paths = []
     for uri in incoming.inputFiles():
@@ -240,7 +250,9 @@ def _read_footer(storage: Storage, expected: pa.Schema, path: str) -> _InputFile
 
 
 def _task_bytes(conf: Any, total_bytes: int) -> tuple[int, int]:
-    """Return how many bytes a task reads, and how many bytes opening a file counts as. This is Spark's formula for file splits.
+    """Return how many bytes a task reads, and how many bytes opening a file counts as.
+
+    This is the formula by which Spark splits files: `spark.sql.files.maxPartitionBytes`, or less so that all cores have work.
 
     Args:
         conf: the configuration of the Spark session.

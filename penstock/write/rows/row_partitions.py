@@ -1,4 +1,4 @@
-"""Maps the number of a staged row to its partition path, without reading the row."""
+"""Maps the number of a staged row to its partition path, without reading the row. The tasks that locate and move rows use it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from penstock.write.rows.staging import Piece
 
 
 class RowPartitions:
-    """The partition path of each row of some pieces.
+    """The partition path of each row of some pieces. A piece is consecutive rows of a staged file, all of one partition path.
 
-    Rows are numbered in the order of the pieces, partition paths alphabetically.
+    Rows are numbered in the order of the pieces: row 0 is the first row of the first piece. Paths are numbered alphabetically, so
+    that arrays can hold numbers instead of strings.
+
+    Attributes:
+        paths: the different partition paths, sorted. The number of a path is its position here.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -27,7 +31,7 @@ class RowPartitions:
         return self._numbers.get(path, -1)
 
     def path_numbers_of(self, rows: Positions) -> Positions:
-        """Return the number of the partition path of each row.
+        """Return for each of these rows the number of its partition path, which is the path's position in `paths`.
 
         Args:
             rows: row numbers.

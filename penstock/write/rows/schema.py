@@ -1,7 +1,7 @@
 """Stages 1 and 2 of a write: fits the rows to the table's schema, evolves the schema, and adds record keys and partition paths.
 
-`prepare_rows` builds Spark expressions only. The rows are evaluated once, by stage 4 (`staging.py`) or by the kernel of
-bulk_insert.
+`prepare_rows` builds Spark expressions only. The rows are evaluated once: when they are staged (stage 4, `staging.py`), or when a
+bulk_insert writes them.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ _TAKEN_PREFIXES = ("_penstock", "__penstock")
 
 @dataclass(frozen=True)
 class PreparedRows:
-    """The incoming rows, ready to be sent to the workers, and the table's schema after the write."""
+    """The incoming rows, ready to be sent to the workers, and the table's schema after the write. Nothing is evaluated yet."""
 
     #: Builds `rows`. Building a Spark plan takes time, so it is not called if workers read `files`.
     make_rows: Callable[[], DataFrame]
+    #: The columns that are sent from the JVM to Python workers, and which of them are the record key and partition path.
     crossing: CrossingColumns
     #: The table's schema after this write, without meta columns, as Avro JSON.
     avro_schema: str
@@ -73,11 +74,13 @@ class PreparedRows:
 def prepare_rows(incoming: DataFrame, settings: WriteSettings, table_schema: str | None) -> PreparedRows:
     """Fit the incoming rows to the table's schema and add record keys and partition paths. Builds Spark expressions only.
 
+    Of a delete only record keys and partition paths remain; of a delete_partition only the distinct partition paths.
+
     Args:
         table_schema: the table's Avro schema as JSON; None for a new table.
 
     Raises:
-        SchemaError: a column cannot be stored, or the schema of the rows and the table's schema do not fit.
+        SchemaError: a column cannot be stored, or the schema of the rows is not compatible with the table's schema.
     """
     check_column_names(incoming.columns)
     incoming = _without_meta_columns(incoming)
@@ -130,8 +133,8 @@ def _prepare_keys(
 def _prepare_partitions(incoming: DataFrame, settings: WriteSettings, table_schema: Mapping[str, Any]) -> PreparedRows:
     """Prepare a delete_partition: the prepared rows are the distinct partition paths of the incoming rows.
 
-    If `hoodie.datasource.write.partitions.to.delete` is set, the incoming rows are not read and need not have the partition
-    columns. The table keeps its schema.
+    If `hoodie.datasource.write.partitions.to.delete` is set, that option names the partitions. Then the incoming rows are not
+    read and need not have the partition columns. The table keeps its schema.
 
     Args:
         table_schema: the table's Avro schema.
@@ -151,7 +154,8 @@ def _prepare_partitions(incoming: DataFrame, settings: WriteSettings, table_sche
 def _files_of(incoming: DataFrame, crossing: CrossingColumns, settings: WriteSettings) -> InputFiles | None:
     """Return the Parquet files of the incoming rows if workers can read the files themselves; otherwise None.
 
-    `penstock.direct.input` must be true, record key and partition path plain columns, and the files as `find_input_files` asks.
+    They can if `penstock.direct.input` is true, record key and partition path are plain columns of the rows, and
+    `find_input_files` finds that Arrow reads the same values as Spark.
     """
     is_computed = crossing.key == KEY or crossing.path == PATH
     if is_computed or not settings.options[o.DIRECT_INPUT]:
@@ -166,7 +170,7 @@ def _files_of(incoming: DataFrame, crossing: CrossingColumns, settings: WriteSet
 def _computed_columns(columns: KeyColumns, crossing: CrossingColumns) -> list[Column]:
     """Return the Spark expressions of the columns `KEY` and `PATH`: the computed record key and partition path.
 
-    A record key or partition path that is a plain column of the rows is left out.
+    A record key or partition path that is a plain column of the rows is left out, because the worker reads it from that column.
     """
     computed = []
     if crossing.key == KEY and columns.record_key is not None:
@@ -210,14 +214,17 @@ def check_columns(struct: StructType) -> None:
 
 
 def evolve_schema(struct: StructType, settings: WriteSettings, table_schema: str | None) -> Mapping[str, Any]:
-    """Return the table's Avro schema after this write, including partition columns that data files do not store.
+    """Return the table's Avro schema after this write: the table's schema, evolved by the columns of the incoming rows.
+
+    It includes partition columns, even if data files do not store them. The operation column `_hoodie_operation` is added if the
+    table has it or the options ask for it.
 
     Args:
         struct: the Spark schema of the incoming rows.
         table_schema: the table's Avro schema as JSON; None for a new table.
 
     Raises:
-        SchemaError: the schemas do not fit.
+        SchemaError: the incoming schema is not compatible with the table's schema.
     """
     incoming = spark_to_avro(struct.jsonValue(), settings.table_name)
     options = settings.options
@@ -247,9 +254,10 @@ def drop_partition_columns(avro_schema: Mapping[str, Any], settings: WriteSettin
 
 
 def _crossing_columns(columns: KeyColumns, data: pa.Schema, settings: WriteSettings) -> CrossingColumns:
-    """Return the columns to send to workers, and which of them hold the record key and the partition path.
+    """Return which columns Spark sends to Python workers, and which of them hold the record key and the partition path.
 
-    The record key is the computed column `KEY`, and the partition path `PATH`, unless a plain column of the rows holds it.
+    A record key or partition path that is a plain string column of the rows is read from that column. Otherwise it is computed,
+    and sent as the extra column `KEY` or `PATH`.
 
     Args:
         columns: the expressions of record key and partition path.
@@ -271,7 +279,7 @@ def _crossing_columns(columns: KeyColumns, data: pa.Schema, settings: WriteSetti
 
 
 def _fit_column(struct: StructType, name: str, kind: DataType) -> Column:
-    """Return a column of the incoming rows cast to the table's type; a column of nulls if the rows do not have it.
+    """Return the Spark expression for a column of the table: the rows' column cast to the table's type; null if they lack it.
 
     Args:
         struct: the Spark schema of the incoming rows.

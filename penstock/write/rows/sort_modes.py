@@ -16,10 +16,12 @@ _COLUMN_SORT_CLASSES = ("RowCustomColumnsSortPartitioner", "RDDCustomColumnsSort
 
 
 def sort_rows(prepared: PreparedRows, settings: WriteSettings) -> tuple[PreparedRows, bool]:
-    """Arrange the rows of a bulk_insert as `hoodie.bulkinsert.sort.mode` and the partitioner class ask.
+    """Shuffle and sort the rows of a bulk_insert as the options ask. Mode `NONE` leaves them unchanged.
+
+    The options are `hoodie.bulkinsert.sort.mode` and `hoodie.bulkinsert.user.defined.partitioner.class`.
 
     Returns:
-        The arranged rows, and whether each task receives its rows grouped by partition path.
+        The rows, and whether each task receives them grouped by partition path. If so, a task has one file open at a time.
     """
     mode = settings.options[o.BULK_INSERT_SORT_MODE].upper()
     if mode == "NONE" and not settings.options[o.BULK_INSERT_PARTITIONER_CLASS]:
@@ -32,7 +34,7 @@ def _sort(prepared: PreparedRows, settings: WriteSettings, mode: str) -> tuple[D
     """Shuffle and sort the rows. Return them, and whether each task receives its rows grouped by partition path.
 
     Args:
-        mode: the sort mode in upper case, for example `GLOBAL_SORT`. A partitioner class in the options takes precedence.
+        mode: the sort mode in upper case, for example `GLOBAL_SORT`. It is ignored if the options name a partitioner class.
     """
     rows = prepared.rows
     parallelism = settings.options[o.BULK_INSERT_SHUFFLE_PARALLELISM] or None

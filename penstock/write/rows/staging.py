@@ -1,9 +1,9 @@
 """Stage 4 of a write: evaluates the incoming rows once and keeps them in Arrow IPC files (staged files) until the commit.
 
 One Spark job brings every row to a Python worker. Each task splits its rows by partition path and writes them to one file, next
-to the write's markers on the table's storage, which every executor can read. No row crosses from the JVM after that: later stages
-read the staged files, a retried task reads the same rows, and the driver knows how many rows each partition path gets. The folder
-is deleted together with the markers, after the commit or by a rollback.
+to the write's markers on the table's storage, which every executor can read. After that no row is sent from the JVM to Python
+again: later stages read the staged files, a retried task reads the same rows, and the driver knows how many rows each partition
+path gets. The folder is deleted together with the markers, after the commit or by a rollback.
 """
 
 from __future__ import annotations
@@ -42,9 +42,11 @@ _ROWS_PER_TASK = 1 << 40
 
 @dataclass(frozen=True)
 class Piece:
-    """Where some incoming rows of one partition path are: a run of rows in one record batch of a staged file."""
+    """Where some incoming rows are: consecutive rows in one record batch of a staged file, all of one partition path."""
 
+    #: The partition path of the rows.
     path: str
+    #: The path of the staged file.
     file: str
     #: The number of the record batch in the file.
     batch: int
@@ -74,7 +76,10 @@ class Staging:
 
 @dataclass(frozen=True)
 class StagedRows:
-    """All staged rows of a write, as pieces in the order in which the rows arrived."""
+    """Where all staged rows of a write are: a list of pieces, in the order in which the rows arrived.
+
+    A piece is consecutive rows of a staged file, all of one partition path.
+    """
 
     staging: Staging
     pieces: tuple[Piece, ...]
@@ -87,7 +92,10 @@ class StagedRows:
 
 @dataclass(frozen=True)
 class StagedTask:
-    """The result of one staging task: the pieces that it wrote. Tasks are numbered in the order in which their rows arrive."""
+    """The result of one staging task: the pieces (consecutive rows of a staged file) that it wrote.
+
+    Tasks are numbered in the order in which their rows arrive, so the driver can put the pieces of all tasks in this order.
+    """
 
     number: int
     pieces: tuple[Piece, ...]
@@ -96,9 +104,11 @@ class StagedTask:
 def stage_rows(write: WriteContext, change: Change, prepared: PreparedRows, *, numbered: bool = False) -> StagedRows:
     """Evaluate the incoming rows and write them to staged files, split by partition path, and by bucket if the index has buckets.
 
+    The files are in the write's folder under `.hoodie/.temp`. Return where the rows are.
+
     Args:
-        numbered: whether to add the column `ARRIVAL`, which keeps the order of arrival over all partition paths. Without it the
-            pieces keep the order within a partition path only.
+        numbered: whether to add the column `ARRIVAL`, which records the order of arrival over all partition paths. A global index
+            needs it to find the last row of a key. Without it only the order within a partition path is known.
     """
     staging = Staging(write.table.storage, join(work_folder(write.table.base_path, change.time), "staged"))
     with write.stages.run("stage", "reading the incoming rows") as notes:
@@ -118,8 +128,10 @@ def stage_pieces(
 ) -> list[Piece]:
     """Evaluate the incoming rows, write them to files in the staging folder, and return their pieces in the order of arrival.
 
+    A piece is consecutive rows of a staged file, all of one partition path.
+
     Args:
-        numbered: whether to add the column `ARRIVAL`.
+        numbered: whether to add the column `ARRIVAL`, with numbers in the order of arrival.
         buckets: the buckets of the index. Each piece then holds rows of one bucket. None: the index has no buckets.
     """
     kernel = partial(_stage_batches, prepared.crossing, staging, numbered, buckets)
@@ -131,14 +143,20 @@ def stage_pieces(
 
 
 def make_runner(write: WriteContext, pieces: Sequence[Piece]) -> Runner:
-    """Return the runner for tasks over these pieces: on the driver if the pieces have few rows and bytes, otherwise in Spark."""
+    """Return the runner for tasks that read these staged rows: on the driver if they are few and small, otherwise in Spark.
+
+    The limits are `penstock.small.batch.rows` and `penstock.small.batch.bytes`.
+    """
     rows = sum(piece.rows for piece in pieces)
     size_bytes = sum(piece.size_bytes for piece in pieces)
     return Runner(write.spark, on_driver=fits_on_driver(write.options, rows=rows, size_bytes=size_bytes))
 
 
 def read_pieces(staging: Staging, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
-    """Yield the rows of each piece as a table: data columns, and the record key (`KEY`) unless the table generates keys."""
+    """Yield the rows of each piece (consecutive rows of a staged file) as a table, mapped from the file.
+
+    The table has the data columns, and the record key (`KEY`) unless the table generates keys.
+    """
     readers: dict[str, pa.ipc.RecordBatchFileReader] = {}
     for piece in pieces:
         if piece.file not in readers:
@@ -154,10 +172,13 @@ def _stage_batches(
     buckets: Buckets | None,
     batches: Iterator[pa.RecordBatch],
 ) -> list[StagedTask]:
-    """Write the rows of one Spark task to one staged file. Return a list with one `StagedTask`. Kernel.
+    """Write the rows of one task to one staged file. Return a list with one `StagedTask`, which says where the rows are.
+
+    Runs in a task, on a worker or on the driver.
 
     Args:
-        numbered: whether to add the column `ARRIVAL`.
+        crossing: which of the received columns are data, record key and partition path.
+        numbered: whether to add the column `ARRIVAL`, with numbers in the order of arrival.
         buckets: the buckets by which pieces are cut; None: the index has no buckets.
         batches: the rows of the task.
     """
@@ -174,7 +195,7 @@ def _stage_batches(
 
 
 def _add_arrival(batches: Iterator[pa.RecordBatch], first: int) -> Iterator[pa.RecordBatch]:
-    """Yield the batches with the column `ARRIVAL` appended: consecutive numbers that begin with `first`."""
+    """Yield the batches with the column `ARRIVAL` appended: consecutive row numbers over all batches, beginning with `first`."""
     for batch in batches:
         numbers = pa.array(np.arange(first, first + batch.num_rows))
         first += batch.num_rows
@@ -227,9 +248,9 @@ class _StagedFile:
         self._waiting_bytes = 0
 
     def _write(self, path: str, batch: pa.RecordBatch) -> None:
-        """Write one record batch of a partition path and note its piece.
+        """Write one record batch of a partition path to the file, and record where its rows are, as a piece.
 
-        If the index has buckets, sort the rows by bucket and note one piece per bucket.
+        If the index has buckets, sort the rows by bucket first, and record one piece per bucket.
         """
         assert self._writer is not None
         piece = Piece(path, self._name, self._batches, batch.num_rows, batch.nbytes)

@@ -1,13 +1,14 @@
 """Writes the next version of a base file: the stored rows merged with incoming rows, one row group at a time.
 
-1. Each row group of the old base file is read once. Its rows are matched with incoming rows by the hits of locating, or by key.
+1. Each row group of the old base file is read once, and its rows are matched with incoming rows. If the keys were looked up
+   before, pairs of row numbers are known (hits). Otherwise keys are compared.
 2. The merger decides about every pair of a stored and an incoming row. Stored rows without an incoming row are copied; only their
-   meta column with the file name changes.
-3. Incoming rows that are new to the file are added at the end.
+   meta column `_hoodie_file_name` changes.
+3. Incoming rows whose keys are not in the file are added at the end.
 
-Rows are counted as Hudi counts them: a stored row that the merger keeps is neither an update nor a write error; a delete whose
-key is not in the file counts as a delete and as an insert. A task holds in memory its incoming rows, two row groups, and the rows
-that wait to be written as the next row group.
+Write stats count rows as Hudi does: a stored row that the merger keeps is neither an update nor a write error; a delete whose
+key is not in the file counts as a delete and as an insert. A task holds in memory its incoming rows, two row groups of the old
+file, and the rows that wait to be written as the next row group of the new file.
 """
 
 from __future__ import annotations
@@ -51,13 +52,13 @@ class FileMerge:
     partition_path: str
     base_file: BaseFile
     merger: Merger
-    #: The pairs of stored and incoming rows; None: rows are matched by key.
+    #: The pairs of a stored and an incoming row with the same key, found before the task; None: the task compares keys itself.
     hits: Hits | None = None
 
 
 @dataclass(frozen=True)
 class MergedFile:
-    """The result of `merge_base_file`: the write stat of the new file, and which incoming rows had a stored row."""
+    """The result of `merge_base_file`: the write stat of the new file, and which incoming keys were in the old file."""
 
     stat: WriteStat
     #: The numbers of the incoming rows whose key is in the old base file.
@@ -69,8 +70,8 @@ def merge_base_file(output: TaskOutput, merge: FileMerge, incoming: TaskRows, ne
 
     Args:
         merge: the base file, and how its rows are matched with incoming rows.
-        new_rows: the numbers of the incoming rows to add. As an int: add at most this many of the incoming rows whose keys are
-            not in the file.
+        new_rows: the numbers (in `incoming`) of the new rows to add. As an int: add at most this many of the incoming rows whose
+            keys are not in the file.
     """
     file = open_base_file(output.settings.storage, merge.base_file.path)
     writer = BaseFileWriter(output, merge.partition_path, merge.base_file.file_id, MarkerType.MERGE, old=file)
@@ -97,7 +98,7 @@ def merge_base_file(output: TaskOutput, merge: FileMerge, incoming: TaskRows, ne
         num_deletes=counts.deletes,
         num_inserts=counts.inserts,
     )
-    output.reserve_row_numbers(writer.rows)  # rows that this task writes to other files are numbered behind those of this file
+    output.reserve_row_numbers(writer.rows)  # rows that this task writes to other files are numbered after those of this file
     return MergedFile(stat, matched)
 
 
@@ -125,7 +126,7 @@ def add_to_base_file(
 
 
 def drop_deletes(rows: PartitionRows, merger: Merger) -> PartitionRows:
-    """Return new rows in the form in which the merger stores them. Rows that are deletes are left out."""
+    """Return the new rows to write, in the form in which the merger stores them. Deletes among the rows are left out."""
     is_kept, stored = merger.insert(rows.table)
     keys = rows.keys
     if keys is not None and not is_kept.all():
@@ -143,7 +144,9 @@ def _read_with_hits(
 ) -> Iterator[tuple[pa.Table, Hits]]:
     """Yield each row group of the old base file with its hits (pairs of a stored and an incoming row with the same key).
 
-    In these hits stored rows are numbered from the start of the row group.
+    In these hits stored rows are numbered from the start of the row group. If `merge.hits` has row numbers of the base file, its
+    pairs are split by row group. If it names incoming rows only, their keys are looked for in the row group. If it is None, the
+    keys of all incoming rows are.
 
     Args:
         file: the old base file.
@@ -179,15 +182,16 @@ def _find_by_key(stored: pa.Table, incoming: TaskRows) -> Hits:
 def _write_row_group(
     writer: BaseFileWriter, merger: Merger, incoming: TaskRows, stored: pa.Table, hits: Hits, counts: _Counts
 ) -> None:
-    """Write one row group of the old base file to the new file, with the changes by incoming rows.
+    """Write one row group of the old base file to the new file, changed by incoming rows, and add its rows to `counts`.
 
-    A stored row without an incoming row stays unchanged. Any other is kept, replaced or left out, as the merger or its fate
-    decides.
+    A stored row without an incoming row is copied. For any other, the `Fate` of the pair decides. MERGE: the merger keeps,
+    replaces or deletes the row. MOVE: the row is left out, because it goes to another partition. TOUCH: the row is kept, and
+    counts as written by this commit.
 
     Args:
         stored: the row group of the old base file.
-        hits: the pairs of stored and incoming rows of this row group.
-        counts: the counts of the whole file. The counts of this row group are added here.
+        hits: the pairs of a stored row of this row group and an incoming row with the same key.
+        counts: the counts of the whole file.
     """
     if len(hits.old) == 0:
         writer.keep(stored)
@@ -214,7 +218,7 @@ def _write_row_group(
     rows = merged.rows(merged.choices)
     if is_touched.any():
         rows = pa.concat_tables([rows, take_rows(stored.select(rows.column_names), hits.old[is_touched])])
-    # Changed rows stay at their place. Their row number counts the rows that are kept before them.
+    # Changed rows keep their position. The row number is the number of rows of the new file before it.
     numbers = writer.rows + np.cumsum(is_kept)[changed] - 1
     updates = writer.stamp(rows, stored[KEY_COLUMN].take(pa.array(changed)), numbers)
     order = np.arange(stored.num_rows)
@@ -223,9 +227,10 @@ def _write_row_group(
 
 
 def _combine_choices(of_merger: Choices, hits: Hits) -> Choices:
-    """Return what to do with the stored row of each hit (pair of a stored and an incoming row).
+    """Return what to do with the stored row of each hit (pair of a stored and an incoming row with the same key).
 
-    The merger's choice for `Fate.MERGE`, DELETE for `Fate.MOVE`, otherwise TOUCH.
+    This is the merger's choice for a pair with `Fate.MERGE`, DELETE for `Fate.MOVE` (the row goes to another partition), and
+    TOUCH for `Fate.TOUCH` (the row stays and counts as written).
 
     Args:
         of_merger: the merger's choices, one per hit with `Fate.MERGE`.
@@ -236,10 +241,10 @@ def _combine_choices(of_merger: Choices, hits: Hits) -> Choices:
 
 
 def _write_new_rows(writer: BaseFileWriter, merger: Merger, incoming: TaskRows, numbers: Positions, counts: _Counts) -> None:
-    """Write new rows at the end of the file; rows that are deletes are left out. Add the inserts and deletes to `counts`.
+    """Write new rows at the end of the file, and add their inserts and deletes to `counts`. Deletes are not written.
 
     Args:
-        numbers: the numbers of the incoming rows to write.
+        numbers: the numbers (in `incoming`) of the rows to write.
     """
     for part in split_row_numbers(numbers):
         rows = incoming.take(part)

@@ -1,4 +1,4 @@
-"""The kernels of bulk_insert and insert, and the functions with which all kernels write new rows to new files."""
+"""The functions that write the rows of one task of a bulk_insert or insert, and helpers with which all writes insert new rows."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ _WAITING_BYTES = 256 * 1024 * 1024
 def bulk_insert_rows(
     columns: CrossingColumns, settings: FileSettings, is_sorted_by_path: bool, batches: Iterator[pa.RecordBatch]
 ) -> list[WriteStat]:
-    """Write the rows of one bulk_insert task to new file groups, with one open file per partition path. Kernel.
+    """Write the rows of one bulk_insert task to new file groups, with one open file per partition path.
+
+    Runs in a task, on a worker or on the driver.
 
     Args:
-        columns: which columns the batches have.
+        columns: which columns of the batches are data columns, and which are the record key and the partition path.
         is_sorted_by_path: whether all rows of a partition path come one after another. Then its file is closed when the next
             path begins.
         batches: the rows of the task.
@@ -76,9 +78,10 @@ def _limit_memory(output: TaskOutput, writers: dict[str, RollingWriter]) -> None
 
 
 def insert_bucket(task: InsertTask) -> list[WriteStat]:
-    """Write the rows of one insert bucket to new file groups, or to the base file or log of an existing one. Kernel of insert.
+    """Write the rows of one insert bucket to a new file group, or to the base file or log of an existing one.
 
-    An insert bucket is the incoming rows that an insert adds to one file group.
+    An insert bucket is the incoming rows that an insert assigns to one file group. Returns the write stats. There are several if
+    the rows do not fit in one file: the rest goes to more new file groups. Runs in a task, on a worker or on the driver.
     """
     output = open_task_output(task.settings)
     bucket = task.bucket
@@ -98,12 +101,12 @@ def insert_bucket(task: InsertTask) -> list[WriteStat]:
 
 
 def split_key(partition_path: str, piece: pa.Table) -> PartitionRows:
-    """Split rows read from a staged file into data columns and record keys.
+    """Split rows that were read from a staged file into data columns and record keys.
 
-    The keys are None if the table generates record keys.
+    The keys are None if the table generates record keys: staged rows then have no key column.
 
     Args:
-        piece: the staged rows.
+        piece: the rows of one piece (consecutive rows of a staged file).
     """
     if KEY not in piece.column_names:
         return PartitionRows(partition_path, piece, None)
@@ -115,11 +118,11 @@ def insert_pieces(
 ) -> list[WriteStat]:
     """Write staged rows with this writer, close it, and return the write stats.
 
-    Rows that are deletes are counted, not written.
+    Deletes among the rows are counted, not written: an insert compares no keys, so they delete nothing.
 
     Args:
         output: generates the record keys of rows without keys.
-        pieces: the staged rows, one item per piece of a staged file.
+        pieces: the staged rows, one item per piece (consecutive rows of a staged file).
     """
     deletes = 0
     for rows in pieces:
@@ -132,12 +135,12 @@ def insert_pieces(
 def insert_rows(
     writer: RollingWriter | RollingLogWriter, merger: Merger, incoming: TaskRows, numbers: Positions
 ) -> list[WriteStat]:
-    """Write incoming rows with this writer, close it, and return the write stats.
+    """Write incoming rows, whose keys are new, with this writer; close it and return the write stats.
 
-    Rows that are deletes are counted, not written. If all rows are deletes, no file is created.
+    Deletes among the rows are counted, not written. If all rows are deletes, no file is created.
 
     Args:
-        numbers: the numbers of the incoming rows to write.
+        numbers: the numbers (in `incoming`) of the rows to write.
     """
     deletes = 0
     for part in split_row_numbers(numbers):
@@ -157,11 +160,11 @@ def insert_into_new_groups(
     numbers: Positions,
     rows_per_group: int,
 ) -> list[WriteStat]:
-    """Write the incoming rows with these numbers to new file groups of one partition. Return the write stats.
+    """Write incoming rows, whose keys are new, to new file groups of one partition. Return the write stats.
 
     Args:
         logs: how log files are written; None: the table is copy-on-write.
-        numbers: the numbers of the incoming rows to write.
+        numbers: the numbers (in `incoming`) of the rows to write.
         rows_per_group: the most rows of a new file group.
     """
     stats: list[WriteStat] = []
@@ -172,9 +175,9 @@ def insert_into_new_groups(
 
 
 def _add_deletes(stats: list[WriteStat], deletes: int) -> list[WriteStat]:
-    """Return a copy of the write stats in which the first one counts all deletes.
+    """Return a copy of the write stats in which the first one counts all deletes, and the others none.
 
-    A delete in an insert has no stored row, and so no file to which it belongs.
+    A delete among inserted rows has no stored row, so it belongs to no file in particular.
     """
     if not stats:
         return []

@@ -1,13 +1,15 @@
 """Appends changes to the log of a file slice, in a merge-on-read table. No base file is rewritten.
 
-Incoming rows are reduced to one per key, as for a merge, and appended unmerged: readers and compactions of the slice merge them
-with the stored rows. A row that deletes its key becomes an entry of a delete block, with the row's ordering value. A row that
-moves to another partition leaves a delete entry without an ordering value, which always applies. For mergers of Penstock's own
-(`Merger.logs_deletes_as_rows`) deletes are written as rows. A key that one batch deletes and inserts again gets a delete entry
-first and then its row.
+Incoming rows are appended without merging them with stored rows: readers and compactions of the slice do that. Each kind of row
+has its form in the log:
 
-If the index finds keys in logs, new rows are appended too: to the log of a slice with room, or to the log of a new file group,
-which then has no base file until it is compacted.
+- An update is a row in a data block. There is one per key, or all rows of the key if `UpsertRules.keeps_repeats` is set.
+- A delete is an entry in a delete block, with the row's ordering value. For mergers with `Merger.logs_deletes_as_rows` it is a
+  row in a data block, because these mergers decide when the log is read whether the row deletes its key.
+- A row that moves to another partition leaves a delete entry without an ordering value, which applies to any stored row.
+- A key that one batch deletes and inserts again gets a delete block first, and then a data block with its row.
+- A new row is a row in a data block, if the index finds keys in logs: in the log of a slice with room, or in the log of a new
+  file group, which then has no base file until it is compacted. With other indexes new rows go to base files.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from penstock.write.tasks.task_rows import TaskRows, split_row_numbers
 
 @dataclass(frozen=True)
 class LogAppend:
-    """The file slice to whose log changes are appended, and the settings of the new log files."""
+    """The file slice to whose log changes are appended, the settings of the new log files, and the merger that finds deletes."""
 
     target: FileSlice
     settings: LogSettings
@@ -50,12 +52,13 @@ def append_changes(
 ) -> list[WriteStat]:
     """Append the incoming rows of one file slice to its log: updates and deletes of stored rows, and new rows.
 
-    A stored row that is kept because the incoming row came too late (`Fate.TOUCH`) is not written again. If the positions of all
-    changed rows in the base file are known, the log blocks contain them, and readers need not compare keys.
+    A pair with `Fate.TOUCH` writes nothing: the stored row stays, because the incoming row, which would have moved it to another
+    partition, came too late. If the positions of all changed rows in the base file are known, the log blocks contain them, and
+    readers need not compare keys.
 
     Args:
-        hits: the pairs of stored and incoming rows of the slice.
-        new_rows: the numbers of the incoming rows that are new to the slice.
+        hits: the pairs of a stored row of the slice and an incoming row with the same key.
+        new_rows: the numbers (in `incoming`) of the rows whose keys are new to the slice.
 
     Returns:
         The write stats of the log files.
@@ -79,14 +82,13 @@ def append_changes(
 def _append_updates(
     writer: LogWriter, append: LogAppend, incoming: TaskRows, hits: Hits, deletes: _DeleteEntries, *, has_positions: bool
 ) -> list[pa.Array]:
-    """Append the incoming rows that are merged with a stored row of the slice (`Fate.MERGE`).
+    """Append the incoming rows that update a stored row of the slice (`Fate.MERGE`), and return the keys that such rows delete.
 
-    Return the keys that these rows delete.
+    Deletes are not appended here: they are added to `deletes`, which the caller writes after all rows.
 
     Args:
-        hits: the pairs of stored and incoming rows of the slice.
-        deletes: collects the deletes. The caller writes them after all rows.
-        has_positions: whether to write the positions of the changed rows in the base file.
+        hits: the pairs of a stored row of the slice and an incoming row with the same key.
+        has_positions: whether log blocks also hold the position of each changed row in the base file.
     """
     is_merged = hits.fates == Fate.MERGE
     if has_positions:
@@ -119,9 +121,10 @@ def _append_new_rows(
 ) -> None:
     """Append incoming rows whose keys are new to the slice.
 
+    Deletes are not appended here: they are added to `deletes`, which the caller writes after all rows.
+
     Args:
-        new_rows: the numbers of these rows.
-        deletes: collects the rows that are deletes. The caller writes them after all rows.
+        new_rows: the numbers (in `incoming`) of the rows to append.
     """
     for part in split_row_numbers(new_rows):
         rows = incoming.take(part)
@@ -138,7 +141,7 @@ def _filter(positions: Positions | None, flags: np.ndarray) -> Positions | None:
 
 
 def _check_ordering(rows: pa.Table, settings: LogSettings) -> None:
-    """Raise SchemaError if a row has no ordering value, and readers of the log will compare the row by that value."""
+    """Raise SchemaError if readers of the log will compare rows by their ordering value, and the value of a row is null."""
     if not settings.compared:
         return
     values = find_column(rows, settings.compared)
@@ -147,7 +150,9 @@ def _check_ordering(rows: pa.Table, settings: LogSettings) -> None:
 
 
 def _delete_before(writer: LogWriter, append: LogAppend, rows: pa.Table, positions: Positions | None) -> None:
-    """Write a delete block with the keys of `rows`, before `rows` are written. The batch deletes these keys, then inserts them.
+    """Write a delete block with the keys of `rows`. The caller then writes `rows` themselves.
+
+    The batch deletes these keys and inserts them again, so readers must not merge `rows` with the stored rows.
 
     Args:
         positions: the positions of the stored rows in the base file; None if they are not known.
@@ -158,7 +163,7 @@ def _delete_before(writer: LogWriter, append: LogAppend, rows: pa.Table, positio
 
 
 def _are_positions_known(target: FileSlice, hits: Hits) -> bool:
-    """Whether every changed row has exactly one known position in the base file to which the log belongs."""
+    """Whether every changed row has exactly one known position in the base file on top of which the log is written."""
     base_file = target.base_file
     if base_file is None or base_file.instant != target.base_instant:
         return False  # a compaction is pending: the log will be on top of a base file with other positions
@@ -166,7 +171,9 @@ def _are_positions_known(target: FileSlice, hits: Hits) -> bool:
 
 
 class RollingLogWriter:
-    """Writes new rows of one partition to logs. When a log is full, the next rows go to the log of a new file group.
+    """Writes new rows of one partition to logs. When a log is full, the next rows go to the log of another, new file group.
+
+    A log is full when the base file that a compaction would make of it is estimated to have the greatest size of a base file.
 
     Args:
         target: the slice whose log takes the first rows; None: they go to a new file group.
@@ -243,7 +250,7 @@ class _DeleteEntries:
         self.positions: list[Positions] = [NO_ROWS]
 
     def add(self, rows: pa.Table, positions: Positions | None) -> None:
-        """Add an entry for each row of `rows`, which delete their keys. The entry has the row's ordering value.
+        """Add an entry for each row of `rows`, with the row's ordering value. The rows are deletes of their keys.
 
         Args:
             positions: the positions of the deleted rows in the base file; None if they are not known.

@@ -1,4 +1,4 @@
-"""Stage 6 of a write: runs the tasks that write data files, markers first, and collects their write stats."""
+"""Stage 6 of a write: runs the tasks that write data files, on workers or on the driver, and collects their write stats."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ def store_tasks(
     """Run the planned tasks of a write and return their write stats.
 
     Args:
-        kernel: writes the files of one task.
-        tasks: the task descriptions, one call of the kernel for each.
-        activity: what the tasks do, in words. The progress report shows it.
+        runner: runs the tasks on workers or on the driver.
+        kernel: the function that writes the files of one task. It is called once per task description.
+        tasks: the task descriptions.
+        activity: what the tasks do, in words, such as "merging into 3 file groups". The progress report shows it.
     """
     table = write.table
 
@@ -49,13 +50,14 @@ def store_tasks(
 def store_incoming(
     write: WriteContext, rows: PreparedRows, kernel: Callable[[Any], list[WriteStat]], activity: str
 ) -> list[WriteStat]:
-    """Run a kernel over incoming rows that are not staged (bulk_insert), and return its write stats.
+    """Write incoming rows that are not staged (bulk_insert), and return the write stats.
 
-    Spark, or the number of input files, decides how many tasks there are.
+    There is one task per Spark partition of the rows. If workers read Parquet input files themselves, the files are split into
+    tasks.
 
     Args:
-        kernel: writes the rows of one task. Its argument is an iterator over record batches.
-        activity: what the kernel does, in words. The progress report shows it.
+        kernel: the function that writes the rows of one task. Its argument is an iterator over record batches.
+        activity: what the tasks do, in words. The progress report shows it.
     """
     with write.stages.run("store", activity) as notes:
         stats = run_over_incoming(write.spark, rows, kernel, WriteStat)
@@ -64,6 +66,6 @@ def store_incoming(
 
 
 def _note_stats(notes: StageNotes, stats: Sequence[WriteStat]) -> None:
-    """Set the rows and bytes of the stage, which reports show, to the sums over the write stats."""
+    """Set the numbers of rows and bytes that reports show for this stage: the sums over the write stats."""
     notes.rows = sum(stat.num_writes for stat in stats)
     notes.size_bytes = sum(stat.total_write_bytes for stat in stats)

@@ -1,6 +1,7 @@
-"""Descriptions of the tasks that write files. The driver creates them (`locate/`), and the kernels of this folder run them.
+"""Descriptions of the tasks that write files. The driver creates them (`locate/`), and functions of this folder carry them out.
 
-A task description is a frozen dataclass that is pickled to a worker. It refers to staged pieces and files; it holds no rows.
+A task description is a frozen dataclass that is pickled to a worker. It holds no rows. It says where the incoming rows are
+(`Piece`: consecutive rows of a staged file) and which file group they go to.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from penstock.write.tasks.task_rows import TaskRowsSettings
 
 @dataclass(frozen=True)
 class UpsertRules:
-    """The settings that all tasks of one write share: an upsert, a delete, or an insert that drops duplicates or has buckets.
+    """The settings that all tasks of one write share. Pickled to the workers with each task.
 
-    Pickled to the workers with each task.
+    The write is an upsert, a delete, an insert that drops duplicates, or any write into buckets.
     """
 
     settings: FileSettings
@@ -32,7 +33,8 @@ class UpsertRules:
     merger: Merger
     sizing: Sizing
     index: Index
-    #: The ordering column, for rows of the batch and of a log: the greater value is newer. None: the later row is newer.
+    #: The ordering column: of two rows of a key, in the batch or in a log, the one with the greater value is newer. None: the
+    #: later one is newer.
     ordering: str | None = None
     #: How log files are written; None: the table is copy-on-write.
     logs: LogSettings | None = None
@@ -42,7 +44,8 @@ class UpsertRules:
     drops_unknown: bool = False
     #: Whether incoming rows whose keys are stored are dropped instead of merged (insert that drops duplicates).
     drops_known: bool = False
-    #: Whether the base file of a new file group takes all incoming rows of a key (upsert without combining), not only the last.
+    #: Whether a log and the base file of a new file group take all incoming rows of a key (upsert without combining), not only
+    #: the last.
     keeps_repeats: bool = False
     #: Whether rows are added without looking for their keys (insert into buckets).
     adds: bool = False
@@ -87,24 +90,26 @@ class UpsertTask:
 class PartitionTask(UpsertTask):
     """Task description: write all incoming rows of a partition that has at most one file group.
 
-    The task locates the keys of the rows itself.
+    The task itself looks for the stored rows with their keys.
     """
 
 
 @dataclass(frozen=True)
 class GroupTask(UpsertTask):
-    """Task description: write changed rows and new rows of one file group, existing or new. Their keys are already located.
+    """Task description: write changed rows and new rows of one file group, existing or new.
 
-    The pieces also hold incoming rows of other file groups. `hits` and `new_rows` select the rows of this file group.
+    The stored row of each key was looked up before this task. The pieces also hold incoming rows of other file groups: `hits` and
+    `new_rows` select the rows of this file group.
     """
 
-    #: The hits of the slice; None: there are none.
+    #: Where the hits of the slice are (pairs of a stored and an incoming row with the same key); None: there are none.
     hits: HitBatch | None = None
-    #: The new rows that are added to the file group; None: there are none.
+    #: Where the numbers of the new rows are that are added to the file group; None: there are none.
     new_rows: NewRowRange | None = None
     #: Whether changes are appended to the log of the slice. Otherwise its base file is rewritten.
     appends: bool = False
-    #: The file of new rows if it lists rows that must not be appended to the slice in which a log has deleted their key.
+    #: The file of new rows, if it also lists rows that must not be appended to this slice although it has hits for them: a log of
+    #: the slice has deleted their keys, and they are written to another slice. None: there are no such rows.
     elsewhere_file: str | None = None
 
     @property
@@ -115,12 +120,15 @@ class GroupTask(UpsertTask):
 
 @dataclass(frozen=True)
 class BucketTask(UpsertTask):
-    """Task description: write all incoming rows of one bucket of the bucket index. Only `file_slice` can hold their keys."""
+    """Task description: write all incoming rows of one bucket of the bucket index.
+
+    Stored rows with their keys can only be in `file_slice`, the slice of the bucket.
+    """
 
     #: The id of the bucket's file group, existing or new.
     file_id: str = field(kw_only=True)
-    #: A file slice of the partition. The task checks that the keys of this slice belong to the bucket of this slice. None if the
-    #: table's properties say how many buckets there are, or if the partition has no slice.
+    #: A file slice of the partition with which the task checks the number of buckets in the options: the stored keys of the slice
+    #: must hash to its bucket. None if the table's properties hold the number of buckets, or if the partition has no slice.
     witness: FileSlice | None = None
 
 
@@ -141,7 +149,7 @@ class InsertBucket:
 
 @dataclass(frozen=True)
 class InsertTask:
-    """Task description: write the rows of one insert bucket, which an insert adds to one file group."""
+    """Task description: write the rows of one insert bucket (the incoming rows that an insert adds to one file group)."""
 
     bucket: InsertBucket
     settings: FileSettings
@@ -154,9 +162,9 @@ class InsertTask:
 
 
 def open_task_output(settings: FileSettings) -> TaskOutput:
-    """Return the output through which the running task creates files.
+    """Return the `TaskOutput` through which the running task creates its files.
 
-    File names and sequence numbers contain the number of the task.
+    It puts the number of the task into file names and `_hoodie_commit_seqno`.
     """
     task = this_task()
     return TaskOutput(settings, task.number, task.write_token)
