@@ -10,7 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.filegroup.base_read import open_base_file
+from penstock.filegroup.model import BaseFile
 from penstock.formats.bloom import BloomFilter, DynamicBloomFilter, read_bloom
+from penstock.formats.parquet import read_footer
+from penstock.storage import Storage
 
 FOOTER_BLOOM = "org.apache.hudi.bloomfilter"
 FOOTER_BLOOM_OLD = "com.uber.hoodie.bloomfilter"  # before Hudi was an Apache project
@@ -20,6 +24,14 @@ FOOTER_MAX_KEY = "hoodie_max_record_key"
 
 #: The fewest keys that a bloom filter is sized for.
 _LEAST_ENTRIES = 1_000
+
+
+def read_key_range(storage: Storage, base: BaseFile) -> tuple[str, str] | None:
+    """Return the least and the greatest record key of a base file, from its footer; None if the footer does not hold them."""
+    footer = read_footer(open_base_file(storage, base.path))
+    if FOOTER_MIN_KEY not in footer or FOOTER_MAX_KEY not in footer:
+        return None
+    return footer[FOOTER_MIN_KEY], footer[FOOTER_MAX_KEY]
 
 
 @dataclass(frozen=True)
@@ -36,7 +48,8 @@ class KeyFooter:
     """Collects the record keys of a base file for its footer: the key range and, unless `settings` is None, a bloom filter.
 
     The filter is built when `settings.entries` keys were added. A file with fewer keys gets a smaller filter, sized at the end.
-    If the file is the next version of an older base file, the old bloom filter is continued where that is possible.
+    If the file is the next version of an older base file, its keys are added to a copy of the old bloom filter where possible,
+    because that is faster than building a filter from all keys.
 
     Args:
         settings: type and size of the bloom filter; None: no bloom filter is written.
@@ -57,7 +70,7 @@ class KeyFooter:
             self._resume(settings, old, old_rows)
 
     def _resume(self, settings: BloomSettings, old: Mapping[str, str], old_rows: int) -> None:
-        """Continue the bloom filter of the old base file. Does nothing if there is none, or if it is too small for the old rows.
+        """Start from the bloom filter of the old base file. Does nothing if there is none, or if it is too small.
 
         Args:
             old: the footer of the old base file.
@@ -126,7 +139,10 @@ class KeyFooter:
 
 
 def _entries_of(bloom: BloomFilter, error_rate: float) -> float:
-    """Return the number of keys that a stored bloom filter was sized for. For a simple filter it is computed from the bits."""
+    """Return the number of keys that a stored bloom filter was sized for.
+
+    A simple filter does not store that number, so it is computed from the number of bits and the error rate.
+    """
     if isinstance(bloom, DynamicBloomFilter):
         return bloom.row_entries
     return bloom.bits * math.log(2) ** 2 / -math.log(error_rate)
@@ -151,7 +167,7 @@ def java_order(text: str) -> bytes:
 
 
 def has_java_order(text: str) -> bool:
-    """Whether this string compares with every other string in UTF-8 order as it does in Java's order."""
+    """Whether this string compares in UTF-8 order as in Java's order, whatever the other string is."""
     return not text or max(text) < "\ue000"
 
 

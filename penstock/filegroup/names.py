@@ -3,7 +3,7 @@
 A base file is `<file id>_<write token>_<instant>.parquet`; a log file is `.<file id>_<base instant>.log.<version>_<write token>`.
 The name of a log file does not contain the instant that wrote it, and two writers may choose the same version. A write token is
 `<task>-<stage>-<attempt>`, and no reader uses the number of Spark's stage. So Penstock puts a checksum of the instant in its
-place: two writes use different names, and `is_log_token_of` can tell whether a given instant wrote a log file.
+place: two writes use different names, and `is_marked_token` can tell whether a given instant wrote a log file.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ def write_token(task: int, stage: int, attempt: int) -> str:
     return f"{task}-{stage}-{attempt}"
 
 
-def log_token(write_token: str, instant: str) -> str:
-    """Return the write token for a log file of the write at `instant`: `write_token`, with a checksum of the instant as stage."""
+def mark_token(write_token: str, instant: str) -> str:
+    """Return the write token for a file of the write at `instant`: `write_token`, with a checksum of the instant as stage."""
     task, _, attempt = write_token.split("-")
     return f"{task}-{_instant_number(instant)}-{attempt}"
 
 
-def is_log_token_of(write_token: str, instant: str) -> bool:
-    """Whether a log file with this write token was written by Penstock in the write at `instant`.
+def is_marked_token(write_token: str, instant: str) -> bool:
+    """Whether a file with this write token was written by Penstock in the write at `instant`.
 
     Penstock's tokens contain a checksum of the instant.
     """
@@ -92,7 +92,7 @@ def is_log_token_of(write_token: str, instant: str) -> bool:
 
 
 def _instant_number(instant: str) -> str:
-    """Return a checksum of an instant. Write tokens of Penstock's log files have it in place of the stage."""
+    """Return a checksum of an instant. Write tokens of Penstock's files have it in place of the stage."""
     return str(zlib.crc32(instant.encode()) >> 1)  # 31 bits: Hudi parses the number of a stage as a Java int
 
 

@@ -1,8 +1,8 @@
 """`TaskOutput`: creates the files of one task of a write: data files with their markers, partition metafiles and key changes.
 
 Base files (`base_write.py`) and log files (`log/write.py`) are created through a `TaskOutput`, on the driver and in Spark's
-workers. It promises that every data file has a marker before it exists, and that files which a task creates after the write was
-sealed are removed again.
+workers. It ensures that every data file has a marker before it exists. When a write finishes or is rolled back, it is sealed: its
+tasks may create no more files. A file that a task creates later is deleted again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.filegroup.fill_meta_columns import sequence_numbers
 from penstock.filegroup.key_changes import KeyChangeWriter
 from penstock.filegroup.key_footer import BloomSettings
 from penstock.filegroup.markers import Marker, MarkerStyle, MarkerType, announce, check_open
-from penstock.filegroup.names import PARTITION_METAFILE, base_file_name, is_whole_metafile, partition_metafile
+from penstock.filegroup.names import PARTITION_METAFILE, base_file_name, is_whole_metafile, mark_token, partition_metafile
 from penstock.storage import Storage, join
 
 
@@ -73,7 +73,7 @@ class TaskOutput:
 
     def base_file_path(self, partition_path: str, file_id: str) -> str:
         """Return the path of the base file that this task writes for a file group, relative to the table's base path."""
-        name = base_file_name(file_id, self.write_token, self.settings.instant)
+        name = base_file_name(file_id, mark_token(self.write_token, self.settings.instant), self.settings.instant)
         return join(partition_path, name) if partition_path else name
 
     def reserve_row_numbers(self, count: int) -> int:
@@ -128,10 +128,13 @@ class TaskOutput:
         return file
 
     def _remove_if_sealed(self) -> None:
-        """Check whether the driver has sealed the write. If so, delete the files of this task and raise StorageError.
+        """Check whether the driver has sealed the write (no more files allowed). If so, delete this task's files and raise.
 
-        The file is created first and the seal is checked second. So either this check finds the seal, or the driver sealed after
-        the file was there and deletes it by its marker.
+        Call this after a file was created. Then either this check finds the seal, or the driver sealed the write after the file
+        existed, finds the file by its marker and deletes it.
+
+        Raises:
+            StorageError: the write is sealed.
         """
         settings = self.settings
         try:
@@ -144,7 +147,7 @@ class TaskOutput:
     def _ensure_partition(self, partition_path: str) -> None:
         """Write the metafile that makes a folder a partition, unless the folder has a complete metafile.
 
-        A torn metafile, which a dead writer may leave, is replaced.
+        A metafile that a dead writer wrote only in part is replaced.
         """
         storage = self.settings.storage
         path = join(self.settings.base_path, partition_path, PARTITION_METAFILE)
@@ -166,7 +169,7 @@ class TaskOutput:
             self._foreign_metafiles[path] = content
 
     def finish(self) -> None:
-        """Sync this task's closed files to disk, and complete metafiles that another task left torn.
+        """Sync this task's closed files to disk, and complete partition metafiles that another task wrote only in part.
 
         Raises:
             StorageError: the write is sealed: it was finished without this task. The files were deleted again.

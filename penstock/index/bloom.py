@@ -1,6 +1,7 @@
 """The bloom index, `BLOOM` and `GLOBAL_BLOOM`: skips base files by the key range and the bloom filter in their footers.
 
-The key column of the remaining files is read, as by the simple index, so both find the same rows (`lookup.py`).
+The key column of the remaining files is read, as by the simple index. `write/locate/key_lookup.py` does this for both indexes, so
+both find the same rows.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 
 from penstock import options as o
 from penstock.index.index import Index
-from penstock.index.lookup import Pruning
+from penstock.index.pruning import Pruning
 from penstock.options import Options
 
 _GLOBAL = "GLOBAL_BLOOM"

@@ -23,8 +23,8 @@ from penstock.filegroup.model import FileSlice
 from penstock.filegroup.task_output import FileSettings
 from penstock.index.bucket_hash import Buckets
 from penstock.index.entry_store import EntryStore
-from penstock.index.lookup import Pruning
 from penstock.index.previous_index import check_keys_are_in_base_files, check_same_buckets
+from penstock.index.pruning import Pruning
 from penstock.options import Options
 from penstock.table.state import TableState
 from penstock.timeline.commit_file import WriteStat
@@ -122,7 +122,7 @@ class Index:
     def with_key_changes(self, settings: FileSettings) -> FileSettings:
         """Return the settings for the data files of a write, changed as the index needs. The default returns them unchanged.
 
-        An index with entries sets the folder in which tasks list the keys that they add and remove.
+        An index that keeps entries in a key-value store sets the folder in which tasks list the keys that they add and remove.
         """
         return settings
 

@@ -1,8 +1,9 @@
 """Bucket pruning: which file slices of a table with a bucket index can hold the rows that a query asks for by their keys.
 
-The rows of a key are in one bucket of each partition. If a query names values for the columns that choose the bucket, only that
-bucket's files are read. A record key of several columns is one string, `first:1,second:2`, and a comma inside a value looks like
-the beginning of the next column. So pruning needs a value for every key column, except columns whose type never has commas.
+The rows of a key are in one bucket of each partition. If a query names values for the columns that the bucket index hashes, only
+the files of that bucket are read. The hash is computed from the record key, which for several columns is one string such as
+`first:1,second:2`. A comma inside one value may change how the hash splits this string. So pruning needs a value for every key
+column, except for columns of a type whose values never have commas (int, long, boolean).
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import pyarrow as pa
 
 from penstock import options as o
 from penstock.errors import OptionError
+from penstock.filegroup.key_footer import read_key_range
 from penstock.filegroup.model import FileSlice
 from penstock.index import load_buckets
 from penstock.index.bucket_hash import Buckets
-from penstock.index.lookup import read_key_range
 from penstock.table.state import TableState
 
 #: How many base files are checked if only the options name the number of buckets: their keys must hash to their bucket.
@@ -54,10 +55,10 @@ def keep_wanted_buckets(
 
 
 def _is_bucket_count_known(buckets: Buckets, slices: Sequence[FileSlice], table: TableState) -> bool:
-    """Whether the table's number of buckets is certain. With a wrong number a query would read the wrong files and miss rows.
+    """Return whether the table's number of buckets is certain, and raise OptionError if the options name a wrong number.
 
-    The number is certain if the table's properties name it or the table stores its hash rings. A number from the options is
-    certain only if the keys of some base files confirm it.
+    With a wrong number a query would read the wrong files and miss rows. The number is certain if the table's properties name it
+    or the table stores its hash rings. A number from the options is certain only if the keys of some base files confirm it.
 
     Raises:
         OptionError: the options name another number than the table's properties or the keys of its base files.
@@ -109,10 +110,10 @@ def _build_key(equals: Mapping[str, object], table: TableState, bucket_fields: S
 
 
 def _may_be_labelled(table: TableState, text: str) -> bool:
-    """Whether a one-column key may be stored as `name:text` in a bucket other than that of the plain `text`.
+    """Whether a one-column key may be stored as `name:text`, in another bucket than the plain key `text`.
 
-    The hash splits a labelled key at commas and colons, and uses a plain key whole. So the bucket differs only if the text has a
-    comma or a colon.
+    The complex key generator of some Hudi releases writes `name:text`. The hash splits this form at commas and colons, and hashes
+    a plain key as a whole. So the bucket differs only if `text` has a comma or a colon.
     """
     return "Complex" in (table.config.key_generator_class or "Complex") and any(mark in text for mark in ",:")
 

@@ -1,34 +1,77 @@
-"""Columns whose type was widened since a file was written.
+"""Finds columns that a base file holds in another type than the table\'s schema has.
 
 The column types of a table only widen, and Spark's Parquet reader cannot widen every type (in PySpark 3.5, none). So a file that
 holds a column in an older type is read in that type, and the column is cast. A file's types are those of the schema in the commit
 that wrote it. If that commit is archived, the footer of one of its files is read instead.
+
+A bulk_insert of Hudi writes the columns in the types of the incoming rows, below a commit whose schema has the table's types: a
+column of strings may be doubles in its files. So the footer of a file is read for each commit that Penstock did not write.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from penstock.errors import CorruptFile, SchemaError
 from penstock.filegroup.base_read import open_base_file
 from penstock.filegroup.model import BaseFile
+from penstock.filegroup.names import is_marked_token, parse_base_name
 from penstock.read.plan import QueryPlan
 from penstock.schema import META_COLUMNS, arrow_to_avro, avro_to_spark
 from penstock.timeline.store import read_schema
+
+#: Types to which a column may be promoted, each wider than those before it.
+_WIDER_TYPES: tuple[DataType, ...] = (IntegerType(), LongType(), FloatType(), DoubleType(), StringType())
+#: Footers read at the same time.
+_THREADS = 8
 
 
 def find_older_types(plan: QueryPlan, schema: StructType) -> dict[str, tuple[StructField, ...]]:
     """Find the columns that base files hold in an older type than the query's.
 
-    Returns instant time → the columns whose type in the base files of this instant differs from `schema`, with the files' type.
+    Args:
+        schema: the columns of the query.
+
+    Returns:
+        Instant time → the columns whose type in the base files of this instant differs from `schema`, with the type in these
+            files. Instants without a difference are left out.
     """
     files = {file_slice.base_file.instant: file_slice.base_file for file_slice in plan.all_slices if file_slice.base_file}
     if not files:
         return {}
+    types = _read_types_of_commits(plan, files, schema)
+    types |= _read_foreign_types(plan, files, schema, types)
+    asked = {field.name: field.dataType for field in schema}
+    older: dict[str, tuple[StructField, ...]] = {}
+    for instant, stored in types.items():
+        fields = tuple(field for field in stored if differs(field.dataType, asked[field.name]))
+        if fields:
+            older[instant] = fields
+    return older
+
+
+def _read_types_of_commits(plan: QueryPlan, files: Mapping[str, BaseFile], schema: StructType) -> dict[str, StructType]:
+    """Return instant → the columns of its base files, by the schemas of commits. Empty if all are as in `schema`.
+
+    Args:
+        files: one base file of each instant.
+    """
 
     @cache
     def read_types(instant: str) -> StructType:
@@ -38,13 +81,69 @@ def find_older_types(plan: QueryPlan, schema: StructType) -> dict[str, tuple[Str
     in_files = StructType([field for field in schema if field.name not in _not_in_files(plan)])
     if has_all_types(read_types(min(files)), in_files):
         return {}
-    asked = {field.name: field.dataType for field in schema}
-    older: dict[str, tuple[StructField, ...]] = {}
-    for instant, stored in _read_each(sorted(files), read_types).items():
-        fields = tuple(field for field in stored if differs(field.dataType, asked[field.name]))
-        if fields:
-            older[instant] = fields
-    return older
+    return _read_each(sorted(files), read_types)
+
+
+def _read_foreign_types(
+    plan: QueryPlan, files: Mapping[str, BaseFile], schema: StructType, of_commits: Mapping[str, StructType]
+) -> dict[str, StructType]:
+    """Return instant → the columns of its base files, by the footer of a file, for base files that Penstock did not write.
+
+    Instants whose files have the types of their commits are left out. So are those whose footer cannot be read: the query itself
+    will report it.
+
+    Args:
+        files: one base file of each instant.
+        of_commits: instant → the columns of its base files, by the schemas of commits; those of `schema` for other instants.
+    """
+    foreign = {instant: file for instant, file in files.items() if not _is_own(file)}
+    if not foreign:
+        return {}
+    with ThreadPoolExecutor(_THREADS) as pool:
+        footers = list(pool.map(partial(_read_footer, plan), foreign.values()))
+    types: dict[str, StructType] = {}
+    for instant, footer in zip(foreign, footers, strict=True):
+        known = of_commits.get(instant, schema)
+        narrowed = narrow(known, footer)
+        if differs(narrowed, known):
+            types[instant] = narrowed
+    return types
+
+
+def _is_own(file: BaseFile) -> bool:
+    """Whether Penstock wrote the base file: its name has Penstock's mark."""
+    name = parse_base_name(file.name)
+    return name is not None and is_marked_token(name.write_token, file.instant)
+
+
+def _read_footer(plan: QueryPlan, file: BaseFile) -> StructType:
+    """Return the columns of a base file by its footer; none if the footer cannot be read."""
+    try:
+        return _read_file_schema(plan, file)
+    except (CorruptFile, SchemaError):
+        return StructType()
+
+
+def narrow(asked: StructType, stored: StructType) -> StructType:
+    """Return the columns of `asked`, at any depth in the type of `stored` where that type can be promoted to the asked one."""
+    fields = []
+    for field in asked:
+        kind = _narrow_type(field.dataType, stored[field.name].dataType) if field.name in stored.names else field.dataType
+        fields.append(StructField(field.name, kind))
+    return StructType(fields)
+
+
+def _narrow_type(asked: DataType, stored: DataType) -> DataType:
+    """Return `stored` if it is a type that can be promoted to `asked`, at any depth; otherwise `asked`."""
+    if isinstance(asked, StructType) and isinstance(stored, StructType):
+        return narrow(asked, stored)
+    if isinstance(asked, ArrayType) and isinstance(stored, ArrayType):
+        return ArrayType(_narrow_type(asked.elementType, stored.elementType))
+    if isinstance(asked, MapType) and isinstance(stored, MapType):
+        return MapType(asked.keyType, _narrow_type(asked.valueType, stored.valueType))
+    if asked in _WIDER_TYPES and stored in _WIDER_TYPES[: _WIDER_TYPES.index(asked)]:
+        return stored
+    return asked
 
 
 def _not_in_files(plan: QueryPlan) -> set[str]:

@@ -1,9 +1,11 @@
-"""Check that a table's files and its timeline agree: no needed file is missing, and every file is explained by the timeline.
+"""Check that a table's files and its timeline agree: no needed file is missing, and the timeline explains every file.
 
-    needed      the newest base file of each file group and the log files on top of it; files that savepoints hold; files that
-                pending plans name
-    explained   files that a commit names; files older than the timeline; files of pending writes; log files all of whose blocks
-                are of known instants or were rolled back
+The words of this module, and the files that each stands for:
+
+    needed      files that must exist: the newest base file of each file group and the log files of the same slice; files that
+                savepoints hold; files that pending plans name
+    explained   files that may exist: those that a commit names; those whose instant is archived or pending; log files in which
+                every block was written by a completed, archived or pending instant, or was rolled back
     foreign     Parquet files whose names are not those of Hudi's files
 
 Old file versions and replaced file groups are explained too: cleaning deletes them later. Most checks need only file names and
@@ -20,6 +22,7 @@ from functools import cached_property
 from penstock.filegroup.model import GroupId
 from penstock.filegroup.names import BaseName, LogName, parse_base_name, parse_log_name
 from penstock.formats.log import BlockType, LogBlock, scan_blocks
+from penstock.report_table import HtmlFields
 from penstock.storage import join
 from penstock.table.foreign_files import find_foreign_files, is_parquet
 from penstock.table.listing import load_visibility, walk_partitions
@@ -34,7 +37,7 @@ FilePlace = tuple[str, str]
 
 
 @dataclass(frozen=True, order=True)
-class FileProblem:
+class FileProblem(HtmlFields):
     """A problem of one data file: it is needed and missing, the timeline does not explain it, or it is foreign."""
 
     #: Path of the file relative to the table's base path.
@@ -46,7 +49,7 @@ def check_files(table: TableState) -> list[FileProblem]:
     """Check that a table's files and its timeline agree. Return the problems, at most one per file, sorted by path.
 
     Args:
-        table: the table; its timeline must have been loaded right before.
+        table: the table; its timeline must have been loaded just before this call.
 
     Raises:
         CorruptFile: a commit, savepoint or plan cannot be read.
@@ -73,7 +76,7 @@ class _FileCheck:
 
     @cached_property
     def named(self) -> dict[FilePlace, str]:
-        """All files that commits on the timeline name, each with the instant time of the first commit that names it."""
+        """Files in the write stats of commits on the timeline, each with the instant time of the first commit that names it."""
         named: dict[FilePlace, str] = {}
         for write in self.table.timeline.writes:
             for stat in read_metadata(self.table.storage, self.table.base_path, write).stats:
@@ -82,21 +85,28 @@ class _FileCheck:
         return named
 
     def missing(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield (file, problem) for each needed file that does not exist. The problem is a text for the report."""
+        """Yield (file, problem) for each needed file that does not exist.
+
+        The problem is a text for the report, for example "is missing: plan 20260131120000000 names it".
+        """
         for (path, name), reason in self._needed():
             if name not in self.listed.get(path, frozenset()):
                 yield (path, name), f"is missing: {reason}"
 
     def _needed(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield (file, reason) for each file that commits, savepoints or pending plans need."""
+        """Yield (file, reason) for each file that must exist, because commits, savepoints or pending plans need it.
+
+        The reason is a text that says what needs the file, for example "plan 20260131120000000 names it".
+        """
         yield from self._needed_by_commits()
         yield from self._held_by_savepoints()
         yield from self._named_by_plans()
 
     def _needed_by_commits(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield (file, reason) for each file that a snapshot query reads.
+        """Yield (file, reason) for each file in the latest file slices, which snapshot queries read.
 
-        These are the newest base file of each file group, and the log files on top of that base file.
+        These are the newest base file of each file group, and the log files of the same slice. The reason is a text that names
+        the commit which wrote the file.
         """
         seen = load_visibility(self.table)
         newest_bases = self._newest_bases()
@@ -113,13 +123,15 @@ class _FileCheck:
                 yield (path, name), f"commit {time} wrote it, and no later one replaced it"
 
     def _is_read(self, path: str, log: LogName, newest: str) -> bool:
-        """Whether queries read a log file.
+        """Whether a log file is in the latest file slice of its file group, so that snapshot queries read it.
 
-        True if the log file belongs to the newest base file of its file group, or to a later slice without base file.
+        True if the base instant of the log file is that of the newest base file. Also true if it is later: then the latest slice
+        has no base file yet. False for the old name of a log file that was renamed because its compaction was unscheduled.
 
         Args:
             path: the partition path.
-            newest: the instant time of the group's newest base file that a commit on the timeline names; "" if there is none.
+            newest: the instant time of the newest base file in the group; "" if there is none. Only base files that commits on
+                the timeline name count.
         """
         # Unscheduling a compaction renames its log files to the slice before. The commit that wrote them still names the old
         # name.
@@ -150,7 +162,10 @@ class _FileCheck:
         return newest
 
     def _held_by_savepoints(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield (file, reason) for each data file that a savepoint keeps."""
+        """Yield (file, reason) for each data file that a savepoint holds. The reason is a text that names the savepoint.
+
+        If the table was ever restored, log files are left out, because the restore may have deleted them.
+        """
         # A savepoint may name log files whose blocks are all of later writes. A restore deletes these log files.
         was_restored = bool(self.table.timeline.filter(Action.RESTORE))
         for savepoint in read_savepoints(self.table):
@@ -160,7 +175,10 @@ class _FileCheck:
                         yield (path, name), f"savepoint {savepoint.instant} holds it"
 
     def _named_by_plans(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield (file, reason) for each file that a pending compaction, log compaction or clustering will read."""
+        """Yield (file, reason) for each file that a pending compaction, log compaction or clustering will read.
+
+        The reason is a text that names the plan.
+        """
         for action in (Action.COMPACTION, Action.LOG_COMPACTION):
             for instant, plan in list_compaction_plans(self.table, action):
                 for operation in plan.operations:
@@ -170,7 +188,10 @@ class _FileCheck:
                 yield from _files_of_plan(instant.time, planned.partition_path, planned.base_file, planned.log_files)
 
     def unexplained(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield (file, problem) for each data file on storage that the timeline does not explain."""
+        """Yield (file, problem) for each data file on storage that the timeline does not explain.
+
+        The problem is a text for the report, for example "no instant on the timeline made it".
+        """
         for path, names in self.listed.items():
             for name in names:
                 parsed = _parse(name)
@@ -198,7 +219,8 @@ class _FileCheck:
     def _find_log_problem(self, path: str, name: str, parsed: LogName) -> str | None:
         """Return the problem of a log file that no commit names, as text; None if the timeline explains all its blocks.
 
-        A block is explained if its instant is known, or if a rollback block of the same slice cancels it.
+        A block is explained if its instant is completed, archived or pending, or if a rollback block of the same slice cancels
+        it.
 
         Args:
             path: the partition path.
@@ -217,7 +239,7 @@ class _FileCheck:
         return None
 
     def _instants_taken_back(self, path: str, parsed: LogName) -> set[str]:
-        """Return the instant times whose blocks are cancelled by rollback blocks in the slice that a log file belongs to.
+        """Return the instant times whose blocks were rolled back in the slice of a log file: the targets of its rollback blocks.
 
         Args:
             path: the partition path.
@@ -242,9 +264,10 @@ class _FileCheck:
 
 
 def _files_of_plan(time: str, path: str, base_file: str | None, log_files: Sequence[str]) -> Iterator[tuple[FilePlace, str]]:
-    """Yield (file, reason) for the base file and log files of one slice, which the pending plan at `time` names.
+    """Yield (file, reason) for the base file and log files of one slice in a pending plan. The reason names the plan.
 
     Args:
+        time: the instant time of the plan.
         path: the partition path.
     """
     names = list(log_files) if base_file is None else [base_file, *log_files]

@@ -204,10 +204,10 @@ class _Sure:
 
 @pytest.mark.usefixtures("grouped_table")
 def test_the_guard_notices_when_key_ranges_are_not_used(spark: Any, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.index.lookup.read_bloom", lambda *_: _Sure())
+    monkeypatch.setattr("penstock.write.locate.key_lookup.read_bloom", lambda *_: _Sure())
     keys = trips(spark, 0, 600, cities=1, ts=2)
     usual = write("upsert", keys, **{INDEX: "BLOOM"})
-    monkeypatch.setattr("penstock.index.lookup.WantedKeys.between", lambda self, *_: np.arange(len(self.keys)))
+    monkeypatch.setattr("penstock.write.locate.key_lookup.WantedKeys.between", lambda self, *_: np.arange(len(self.keys)))
     unpruned = write("upsert", keys, **{INDEX: "BLOOM"})
     assert unpruned == replace(usual, chunks=usual.chunks + 5)
 
@@ -217,7 +217,7 @@ def test_the_guard_notices_when_filters_are_not_used(spark: Any, write: Write, m
     absent = trips(spark, 0, 6_000, cities=1, ts=2).where("fare % 100 = 1")
     usual = write("delete", absent, **{INDEX: "BLOOM"})
     assert usual.chunks == 0
-    monkeypatch.setattr("penstock.index.lookup.read_bloom", lambda *_: _Sure())
+    monkeypatch.setattr("penstock.write.locate.key_lookup.read_bloom", lambda *_: _Sure())
     unfiltered = write("delete", absent, **{INDEX: "BLOOM"})
     assert unfiltered == replace(usual, chunks=6)
 

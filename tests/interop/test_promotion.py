@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import penstock
@@ -57,7 +58,7 @@ TO_TEXT = [
     ("upsert", word_rows("n00", "n05", "w")),
     ("bulk_insert", word_rows("v")),
 ]
-#: Numbers into a table of words. Not by a bulk_insert: Hudi's stores the numbers as numbers, below a schema of strings.
+#: Numbers into a table of words.
 FROM_TEXT = [("bulk_insert", word_rows("n00", "w")), ("upsert", number_rows("n", 6)), ("insert", number_rows("m", 6))]
 
 
@@ -88,3 +89,54 @@ def test_a_compaction_of_logs_of_both_types_prints_numbers_as_hudi_does(us: Pens
     expected = texts_of(hudi015.read(tmp_path / "hudi"))
     assert texts_of(us.read(tmp_path / "us")) == expected
     assert texts_of(hudi015.read(tmp_path / "us")) == expected
+
+
+def read_with(us: Penstock, path: Path, **options: str) -> pa.Table:
+    found: pa.Table = us.spark.read.format("hudi").options(**options).load(str(path)).toArrow()
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_that_hudi_stored_below_a_schema_of_strings_are_texts(
+    us: Penstock, hudi015: Oracle, tmp_path: Path, kind: str
+) -> None:
+    options = {**OPTIONS, TYPE: kind}
+    path = tmp_path / "hudi"
+    for rows in (word_rows("w"), number_rows("n", 1), word_rows("v")):
+        hudi015.write(path, rows, {**options, OPERATION: "bulk_insert"})
+    kinds = {str(pq.read_schema(file).field("d").type) for file in path.rglob("*.parquet")}
+    assert kinds == {"string", "double"}, "Hudi's bulk_insert stored the numbers as numbers"
+    instants = [instant.time for instant in hudi015.commits(path)]
+    expected = texts_of(hudi015.read(path))
+    assert texts_of(us.read(path)) == expected
+    assert us.spark.read.format("hudi").load(str(path)).where("d = '1.0E7'").select("id").collect() == [("n01",)]
+    assert texts_of(read_with(us, path, **{"as.of.instant": instants[1]})) == [row for row in expected if row[0] != "v"]
+    since = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": instants[0]}
+    assert texts_of(read_with(us, path, **since)) == [row for row in expected if row[0] != "w"]
+
+    us.write(path, word_rows("n00", "n05"), {**options, OPERATION: "upsert"})
+    expected = texts_of(hudi015.read(path))
+    assert len(expected) == len(DOUBLES) + 2
+    assert texts_of(us.read(path)) == expected
+    if kind == "MERGE_ON_READ":
+        assert len(penstock.Table.open(path, spark=us.spark).compact()) == 1
+        assert texts_of(us.read(path)) == expected
+        assert texts_of(hudi015.read(path)) == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_narrower_numbers_that_hudi_stored_are_widened(us: Penstock, hudi015: Oracle, tmp_path: Path, kind: str) -> None:
+    options = {**OPTIONS, TYPE: kind, OPERATION: "bulk_insert"}
+    for number, (whole, fraction) in enumerate(
+        [(pa.int64(), pa.float64()), (pa.int32(), pa.float32()), (pa.int32(), pa.int64())]
+    ):
+        columns = {"id": [f"{number}"], "ts": pa.array([1], pa.int64())}
+        rows = pa.table({**columns, "whole": pa.array([7], whole), "fraction": pa.array([2], fraction)})
+        hudi015.write(tmp_path / "hudi", rows, options)
+    found = us.read(tmp_path / "hudi")
+    assert sorted(zip(*(found[name].to_pylist() for name in ("id", "whole", "fraction")), strict=True)) == [
+        ("0", 7, 2.0),
+        ("1", 7, 2.0),
+        ("2", 7, 2.0),
+    ]
+    assert [str(found.schema.field(name).type) for name in ("whole", "fraction")] == ["int64", "double"]

@@ -1,4 +1,4 @@
-"""Upserts of several rows of a key without combining them: a new file group takes all, a stored row is merged with the last."""
+"""Upserts of several rows of a key without combining them: logs and new file groups take all, base files merge the last."""
 
 from __future__ import annotations
 
@@ -66,3 +66,25 @@ def test_a_table_without_ordering_column_keeps_the_last_row(spark: Any, table_pa
     table = penstock.Table.create(table_path, "id string, v int", name="t", record_key="id", spark=spark)
     table.upsert(spark.sql("select 'a' id, 1 v union all select 'a', 2").coalesce(1))
     assert snapshot(spark, table_path) == [("a", 2)]
+
+
+@pytest.mark.parametrize("index", ["SIMPLE", "GLOBAL_SIMPLE", "BUCKET", "INMEMORY"])
+@pytest.mark.parametrize("where", [{}, TASKS], ids=["driver", "tasks"])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_log_takes_all_rows_of_a_key(spark: Any, table_path: str, index: str, where: dict[str, Any], groups: int) -> None:
+    options = {
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        INDEX: index,
+        "hoodie.bucket.index.num.buckets": groups,
+        SMALL: 0,
+        **where,
+    }
+    for key in "ab"[:groups]:
+        upsert(spark, table_path, [(key, "x", 1, 1.0)], **options)
+    upsert(spark, table_path, [("a", "x", 3, 3.0), ("a", "x", 2, 2.0)], **options)
+    assert ("a", "x", 3, 3.0) in snapshot(spark, table_path)
+    assert len(snapshot(spark, table_path)) == groups
+    assert sum(stat["numWrites"] for stat in stats(commits(table_path)[-1])) == 2
+    upsert(spark, table_path, [("a", "x", 5, 5.0), ("a", "x", 4, 4.0)], **{**options, "penstock.upsert.last.row.wins": "true"})
+    assert ("a", "x", 4, 4.0) in snapshot(spark, table_path)
+    assert sum(stat["numWrites"] for stat in stats(commits(table_path)[-1])) == 1

@@ -4,16 +4,16 @@ This is the only place that decides which blocks count; nothing is merged here. 
 before any content is read, and returns a `LogScan`:
 
 1. Files come in the order of the slice, blocks in the order of the file. A torn or damaged block is skipped, as in Hudi. But a
-   damaged block of a completed Penstock write is an error, because Penstock completes no write with a torn block. Bytes behind
-   the size that the write recorded for its log file are not the write's: a crashed append of another writer left them. If damaged
-   blocks are to be skipped knowingly, no damage is an error: the scan also reads the contents of blocks, leaves out what cannot
-   be read, and lists it.
+   damaged block of a completed Penstock write is an error, because Penstock completes no write with a torn block. A commit
+   records the size of its log file. Bytes after that size are no part of the write: a crashed append of another writer left
+   them. With the option to skip damaged blocks, damage is never an error. The scan then also reads the contents of blocks,
+   leaves out what cannot be read, and lists it.
 2. A block of rows or deletes counts if its instant is committed and not later than the time of the query. If it is later, it is
-   skipped, and the blocks behind it are still read. (Hudi 0.15 stops at such a block, even at a rollback block, and may miss
-   blocks of earlier commits behind it.)
+   skipped, and the blocks after it are still read. (Hudi 0.15 stops at a block with a later instant, even at a rollback block,
+   and may miss the blocks of earlier commits that follow it.)
 3. A rollback block cancels what its target instant wrote before it, whatever the time of the rollback is: the target never was
    committed.
-4. A block of a log compaction takes the place of the blocks of the instants it names, where the last of them was.
+4. A block of a log compaction names the instants whose blocks it replaces. It is read where the last of these blocks was.
 
 `read_records` then reads the contents part by part, oldest first, and only the wanted columns.
 """
@@ -34,7 +34,7 @@ from penstock.errors import CorruptFile, PenstockError, Unsupported
 from penstock.filegroup.fill_meta_columns import KEY_COLUMN, record_keys
 from penstock.filegroup.log.damaged_block import DamagedBlock
 from penstock.filegroup.model import FileSlice, LogFile
-from penstock.filegroup.names import is_log_token_of
+from penstock.filegroup.names import is_marked_token
 from penstock.formats.log import BlockType, HeaderKey, LogBlock, read_deletes, read_row_parts, scan_blocks
 from penstock.formats.log.deletes import Deletes
 from penstock.formats.log.large_block import PART_BYTES
@@ -189,10 +189,11 @@ def scan_log_files(storage: Storage, files: Sequence[LogFile], times: CommittedT
 
 
 def _scan_file(storage: Storage, file: LogFile, times: CommittedTimes) -> list[tuple[LogBlock, DamagedBlock | None]]:
-    """Return the blocks of a log file, each with the damage that it is; None for a block that is whole, or torn by a crash.
+    """Return the blocks of a log file as (block, damage). The damage is None if the block is whole, or torn by a crash.
 
-    If a block is not whole, the commits of the writes that may have written it say where these writes ended. The log is then
-    scanned again: a block that ends where a write ended is whole, whatever a crashed append left behind it.
+    If a block is not whole, the commits of the writes that may have written it are read: they record the size that the file had
+    after the write. The file is then scanned again with these sizes. A block that ends at one of them is whole, whatever a
+    crashed append left after it.
     """
     with open_log_file(storage, file) as log:
         blocks = list(scan_blocks(log, file_name=file.path, skips_malformed=times.skips_damaged))
@@ -211,7 +212,7 @@ def _scan_file(storage: Storage, file: LogFile, times: CommittedTimes) -> list[t
 
 
 def _find_damage(file: LogFile, block: LogBlock, times: CommittedTimes, stats: Mapping[str, WriteStat]) -> DamagedBlock | None:
-    """Return what was lost with a CORRUPT block; None if no completed write lost anything.
+    """Describe what was lost with a block that is not whole; return None if no completed write lost anything.
 
     Args:
         stats: the write stats of completed writes to the file, by instant.
@@ -256,7 +257,7 @@ def _read_log_stats(storage: Storage, file: LogFile, blocks: Iterable[LogBlock],
 
 
 class _BlockQueue:
-    """Collects the blocks to read while block headers are read in order. `committed` holds these blocks, oldest first."""
+    """Decides which blocks to read, while block headers are added in order. `committed` holds these blocks, oldest first."""
 
     def __init__(self, times: CommittedTimes) -> None:
         self._times = times
@@ -348,11 +349,15 @@ def _completed_writers(file: LogFile, block: LogBlock, times: CommittedTimes) ->
     """
     named = block.header.get(HeaderKey.INSTANT_TIME)
     instants = times.completed if named is None else [named]
-    return [instant for instant in instants if is_log_token_of(file.write_token, instant) and times.sees(instant)]
+    return [instant for instant in instants if is_marked_token(file.write_token, instant) and times.sees(instant)]
 
 
 def _put_compacted_in_place(queue: list[BlockInFile]) -> list[BlockInFile]:
-    """Return the blocks in reading order, a log compaction's blocks in place of the blocks that they were compacted from."""
+    """Return the blocks in reading order, with the blocks of log compactions in place of the blocks that these replace.
+
+    Args:
+        queue: the blocks to read, oldest first, both those of log compactions and those that they replace.
+    """
     if not any(entry.block.compacted_instants for entry in queue):
         return queue
     # Instant → the log compaction that contains its blocks; the last one, if log compactions were compacted again.
@@ -385,7 +390,7 @@ def touched_positions(file_slice: FileSlice, scan: LogScan) -> Positions | None:
         return None
     named = [np.empty(0, np.int64)]
     for file, block in scan.blocks:
-        positions = block.positions if is_log_token_of(file.write_token, block.instant) else None
+        positions = block.positions if is_marked_token(file.write_token, block.instant) else None
         if positions is None:
             return None
         named.append(positions)

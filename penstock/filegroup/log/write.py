@@ -1,12 +1,12 @@
 """Writing log files: changed rows and deleted keys of one file slice in, log files and their write stats out.
 
-No block is ever appended to an existing file. Every attempt of a task creates log files of its own: their version is greater than
-those the slice had when the write was planned, and their token names the attempt and the write (`names.log_token`). A reader
-accepts every block of a committed instant, so the files of failed attempts must be deleted before the write is published:
-`reconcile` (`commit/markers.py`) finds them by their markers.
+No block is ever appended to an existing file. Every attempt of a task creates log files of its own. Their version is greater than
+those of the log files that the slice had when the write was planned. Their write token names the attempt and the write
+(`names.mark_token`). A reader accepts every block of a committed instant, so the files of failed attempts must be deleted before
+the write is published: `reconcile` (`commit/markers.py`) finds them by their markers.
 
-Each call of `write` becomes data blocks at once, so memory is the rows of one call and one encoded block. Deletes follow the
-last rows, in one block. A file that exceeds its limit is closed when more rows come.
+Each call of `write` encodes and writes its rows at once, so only the rows of one call and one encoded block are in memory.
+Deletes follow the last rows, in one delete block. A file that exceeds its size limit is closed when more rows come.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.filegroup.fill_meta_columns import KEY_COLUMN, stamp_rows
 from penstock.filegroup.key_changes import KeyChange
 from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.model import FileSlice
-from penstock.filegroup.names import log_file_name, log_token
+from penstock.filegroup.names import log_file_name, mark_token
 from penstock.filegroup.task_output import TaskOutput
 from penstock.formats.log import encode_avro_block, encode_delete_block, encode_parquet_block
 from penstock.formats.log.deletes import Deletes
@@ -140,7 +140,7 @@ class LogWriter:
         self._append(file, encode_delete_block(deletes, instant=instant, schema=self._schema, positions=positions))
 
     def note_removed(self, keys: pa.ChunkedArray) -> None:
-        """Record that this write removes these keys from the slice, for an index that keeps entries of its own.
+        """Record that this write removes these keys from the slice, for an index that stores an entry per key outside the table.
 
         Call after `write` or `delete`: nothing is recorded if no log file is open.
         """
@@ -208,7 +208,7 @@ class LogWriter:
         """Create the log file with the next version."""
         self._version += 1
         target = self._target
-        token = log_token(self._output.write_token, self._output.settings.instant)
+        token = mark_token(self._output.write_token, self._output.settings.instant)
         name = log_file_name(target.file_id, target.base_instant, self._version, token)
         path = join(target.partition_path, name) if target.partition_path else name
         self._names.append(name)

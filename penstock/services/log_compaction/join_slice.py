@@ -1,4 +1,4 @@
-"""The kernel of a log compaction: merge the log blocks of one file slice and write the result as one more log file.
+"""The kernel of a log compaction, which each task runs: merge the log blocks of one file slice and write one more log file.
 
 Runs in workers or on the driver.
 """
@@ -18,7 +18,7 @@ from penstock.filegroup.log.scan import scan_log_files, scan_slice
 from penstock.filegroup.log.write import BlockFormat, log_fields
 from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.model import FileSlice, LogFile
-from penstock.filegroup.names import log_file_name, log_token
+from penstock.filegroup.names import log_file_name, mark_token
 from penstock.filegroup.slice_rows import MergeCounts, MergeRules, fold_slice_log
 from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.formats.log import encode_avro_block, encode_delete_block, encode_parquet_block
@@ -73,7 +73,7 @@ def join_slice(task: JoinTask) -> list[WriteStat]:
     output = TaskOutput(task.settings, identity.number, identity.write_token)
     files = (*file_slice.log_files, *task.later_logs)
     version = max(file.version for file in files) + 1
-    token = log_token(output.write_token, task.settings.instant)
+    token = mark_token(output.write_token, task.settings.instant)
     name = log_file_name(file_slice.file_id, file_slice.base_instant, version, token)
     path = join(file_slice.partition_path, name) if file_slice.partition_path else name
     size_bytes = 0
@@ -112,9 +112,10 @@ def join_slice(task: JoinTask) -> list[WriteStat]:
 def joined_blocks(log: FoldedLog, task: JoinTask, header: Mapping[str, Any]) -> Iterator[bytes]:
     """Encode the merged log records of a slice as log blocks: data blocks with rows, then a delete block.
 
-    Keys that were deleted and then inserted again (`log.fresh`) are also in a delete block before the data blocks. All blocks go
-    to one file, however large it gets. Entries of the delete blocks need no ordering value: later blocks replace them, and
-    everything earlier is contained in these blocks.
+    Keys that were deleted and then inserted again (`log.fresh`) are also in a delete block before the data blocks, so that
+    readers do not merge the inserted row with the row in the base file. All blocks go to one file, however large it gets. Entries
+    of the delete blocks need no ordering value: the records of earlier blocks are already merged into these blocks, and records
+    of later blocks replace the entries.
 
     Args:
         log: the merged log records.

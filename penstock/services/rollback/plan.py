@@ -13,7 +13,7 @@ from typing import Any
 from penstock import options as o
 from penstock.commit.markers import read_markers
 from penstock.filegroup.markers import Marker, MarkerType
-from penstock.filegroup.names import BaseName, LogName, is_log_token_of, parse_base_name, parse_log_name
+from penstock.filegroup.names import BaseName, LogName, is_marked_token, parse_base_name, parse_log_name
 from penstock.storage import join
 from penstock.table.listing import walk_partitions
 from penstock.table.state import TableState
@@ -42,13 +42,15 @@ def plan_rollback(table: TableState, instant: Instant) -> dict[str, Any]:
 
 
 def _uses_markers(table: TableState, instant: Instant) -> bool:
-    # Only the markers of a log compaction say which slices it has added log files to.
-    """Whether to find the files of a pending write by its markers instead of listing partitions."""
+    """Whether to find the files of a pending write by its markers instead of listing partitions.
+
+    Always true for a log compaction: only its markers say which slices it has added log files to.
+    """
     return table.options[o.ROLLBACK_USING_MARKERS] or instant.action is Action.LOG_COMPACTION
 
 
 def _requests_by_markers(table: TableState, markers: Sequence[Marker]) -> list[dict[str, Any]]:
-    """Return one request per marker: delete the base file that the marker names, or add a rollback block after the log file.
+    """Return one request of a rollback plan per marker: delete the base file, or add a rollback block after the log file.
 
     Markers of other files are ignored.
     """
@@ -110,10 +112,10 @@ def _request(path: str, file_id: str, base_instant: str) -> dict[str, Any]:
 def _requests_by_listing(table: TableState, instant: Instant) -> list[dict[str, Any]]:
     """List all partitions; return the requests that undo a write.
 
-    Files whose base instant is the write's time are to be deleted. Earlier slices to which the write has added log files get a
+    Files whose base instant is the write's time are to be deleted. Log files whose base instant is that of a compaction are an
+    exception: later writes put them on top of its base files. Earlier slices to which the write has added log files get a
     rollback block. These log files are known from the commit metadata or workload profile of the write; names of Penstock's log
-    files also contain the write's time. A file group may have several files of one write, from two attempts of a task. Log files
-    whose base instant is that of a compaction are not deleted: later writes put them on top of its base files.
+    files also contain the write's time. A file group may have several files of one write, from two attempts of a task.
     """
     is_delta = instant.action.family is Action.DELTA_COMMIT
     stats: dict[str, list[WriteStat]] = read_written(table, instant).by_partition() if is_delta else {}
@@ -130,7 +132,7 @@ def _requests_by_listing(table: TableState, instant: Instant) -> list[dict[str, 
                 requests.append(_delete_request(path, name.file_id, base_instant, join(table.base_path, path, file.name)))
             if base_instant <= instant.time:
                 newest[name.file_id] = max(newest.get(name.file_id, ""), base_instant)
-            if is_delta and isinstance(name, LogName) and is_log_token_of(name.write_token, instant.time):
+            if is_delta and isinstance(name, LogName) and is_marked_token(name.write_token, instant.time):
                 own_logs.setdefault(name.file_id, {})[file.name] = 1
         requests += _requests_for_logs(table, path, stats.get(path, []), newest, instant.time, own_logs)
     return requests
@@ -151,7 +153,7 @@ def _requests_for_logs(
     Args:
         path: the partition path.
         stats: the write stats of the write in this partition.
-        newest: by file id, the newest base instant that is not later than the write.
+        newest: by file id, the newest base instant that is not later than the write. It identifies the slice.
         time: the instant time of the write.
         own_logs: by file id, sizes of the log files whose names contain the write's time.
     """

@@ -1,7 +1,7 @@
-"""`penstock.index=auto`: chooses the simple or the bloom index for a batch, and says why.
+"""`penstock.index=auto`: chooses the simple or the bloom index for the incoming rows of a write, and says why.
 
-Both indexes locate keys by reading base files and keep nothing else in the table, so each write may choose differently. The
-chosen index is global if the index in the options is global.
+Both indexes locate keys by reading base files, and store no data of their own in the table. So each write may choose differently.
+The chosen index is global if the index in the options is global.
 
 The simple index reads the key column of each base file. The bloom index reads the footers first and skips the files that the key
 range or the bloom filter rules out. That pays if it rules out many files: if keys are ordered, so that the key ranges of files
@@ -18,10 +18,10 @@ from itertools import chain, combinations
 
 import numpy as np
 
+from penstock.filegroup.key_footer import read_key_range
 from penstock.filegroup.model import BaseFile, FileSlice
 from penstock.index import Index
 from penstock.index.bloom import BloomIndex
-from penstock.index.lookup import read_key_range
 from penstock.index.simple import SimpleIndex
 from penstock.progress import format_bytes
 from penstock.storage import Storage
@@ -38,7 +38,7 @@ _SMALL_BYTES = 32 * 1024 * 1024
 
 @dataclass(frozen=True)
 class ChosenIndex:
-    """The index that `penstock.index=auto` chose for a batch, and the reason in words."""
+    """The index that `penstock.index=auto` chose for a write, and the reason in words, which the commit records."""
 
     index: Index
     why: str
@@ -47,10 +47,13 @@ class ChosenIndex:
 def choose_index(
     storage: Storage, index: Index, rows: Mapping[str, int], slices: Mapping[str, Sequence[FileSlice]]
 ) -> ChosenIndex:
-    """Choose the simple or the bloom index to locate the keys of a batch; return the index and the reason.
+    """Choose the simple or the bloom index to locate the keys of the incoming rows; return the index and the reason.
+
+    May read the footers of a few base files.
 
     Args:
-        index: the index in the options. The chosen index is global, and moves rows, if this one does.
+        index: the index in the options. The chosen index is global if this one is, and moves rows to other partitions if this
+            one does.
         rows: how many incoming rows each partition path has.
         slices: the file slices that may hold the keys, by partition path.
     """
@@ -105,27 +108,30 @@ def _format_partitions(count: int) -> str:
 
 
 def _simple(index: Index, why: str) -> ChosenIndex:
-    """Return a `ChosenIndex` with the simple index. It is global, and moves rows between partitions, if `index` does.
+    """Return a `ChosenIndex` with the simple index.
 
     Args:
+        index: the index in the options. The simple index gets its settings `is_global` and `moves_rows`.
         why: the reason for the choice, in words.
     """
     return ChosenIndex(SimpleIndex(is_global=index.is_global, moves_rows=index.moves_rows), why)
 
 
 def _bloom(index: Index, why: str) -> ChosenIndex:
-    """Return a `ChosenIndex` with the bloom index. It is global, and moves rows between partitions, if `index` does.
+    """Return a `ChosenIndex` with the bloom index.
 
     Args:
+        index: the index in the options. The bloom index gets its settings `is_global` and `moves_rows`.
         why: the reason for the choice, in words.
     """
     return ChosenIndex(BloomIndex(is_global=index.is_global, moves_rows=index.moves_rows), why)
 
 
 def _measure_overlap(storage: Storage, files: Sequence[BaseFile]) -> float | None:
-    """Read the key ranges in the footers of a few base files. Return the share of pairs of ranges that overlap, from 0 to 1.
+    """Estimate how much the key ranges of base files overlap: 0 if no two ranges overlap, 1 if all do.
 
-    Return None if fewer than two of these files have a key range.
+    Reads the footers of a few of the files, spread evenly over the list, and compares each pair of their key ranges. Return the
+    share of pairs that overlap; None if fewer than two of the footers have a key range.
     """
     if not files:
         return None

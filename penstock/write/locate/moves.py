@@ -4,17 +4,18 @@ A global index may find the key of an incoming row in another partition than the
 the stored and the incoming row, the stored row must be read before the built row can be written to its partition.
 `relocate_rows` runs two jobs:
 
-1. `find_moves` finds stored rows whose key an incoming row of another partition has. It merges the two rows and writes the merged
-   rows to files of moves.
-2. `stage_moves` stages the whole batch again, with the merged rows in place of the incoming ones.
+1. `find_moves` finds stored rows with the same key as an incoming row of another partition. It merges the two rows and writes the
+   merged rows to Arrow files (files of moves).
+2. `stage_moves` stages all incoming rows again, with the merged rows in place of the incoming ones.
 
 With Hudi's payloads the merged row always goes to the partition of the incoming row. With Penstock's mergers and with functions
-of the user, the merged row stays in the stored row's partition if it has the stored row's partition columns, because the
-incoming row came late or does not supply them. Then the incoming row is staged for the stored row's partition and merged there.
-The same holds for a row that a function deletes.
+of the user, the merged row may have the partition columns of the stored row, because the incoming row came late or does not
+supply them. Then it stays in the stored row's partition: the incoming row is staged for that partition and merged there. The same
+holds for a row that a function deletes.
 
-An index that keeps entries never reads a stored row, and a merger that needs no stored column is not called while keys are
-located (`tag.py`). In both cases this module also finds the rows that the merger keeps or deletes in place (`MoveTask.decides`).
+Usually the job that locates keys (`tag.py`) finds out which stored rows the merger keeps or deletes where they are. It cannot if
+the index keeps entries in a store, because then no stored row is read, or if the merger needs no stored column, because then the
+merger is not called. In these two cases `find_moves` finds these rows too (`MoveTask.decides`).
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ import pyarrow.compute as pc
 from penstock.errors import Unsupported
 from penstock.filegroup.base_read import open_base_file, read_row_groups
 from penstock.filegroup.model import FileSlice
-from penstock.index.lookup import KeyMatches, WantedKeys, look_up
 from penstock.merge.kernels.gather import Flags, Positions, have_same_values, take_rows
 from penstock.merge.kernels.marks import FRESH, GONE, MADE, drop_marks
 from penstock.merge.row_choice import Choice
 from penstock.storage import join
 from penstock.storage.os_errors import convert_os_errors
 from penstock.workers.runner import Runner
+from penstock.write.locate.key_lookup import KeyMatches, WantedKeys, look_up
 from penstock.write.locate.live_rows import look_up_merged
 from penstock.write.locate.located_rows import name_of_attempt
 from penstock.write.locate.tag import TagTask, plan_tag_tasks
@@ -58,8 +59,8 @@ class MoveTask:
     #: The file slices and the incoming rows.
     tag: TagTask
     partition_columns: tuple[str, ...]
-    #: Whether to stage rows that the merger keeps or deletes for the stored row's partition, because locating does not call the
-    #: merger.
+    #: Whether to stage rows for the stored row's partition if the merger keeps or deletes the stored row, because the job that
+    #: locates keys does not call the merger.
     decides: bool = False
     #: Whether keys may be in log files alone.
     in_logs: bool = False
@@ -84,15 +85,16 @@ def relocate_rows(
     partition_columns: Sequence[str],
     runner: Runner,
 ) -> list[Piece]:
-    """Merge incoming rows with stored rows of other partitions, if the merger needs both. Return the pieces of the batch.
+    """Merge incoming rows with stored rows of other partitions, if the merger needs both. Return where the staged rows are now.
 
-    A piece is consecutive rows of a staged file. If a row was merged or assigned to another partition, all rows are staged again,
-    and the new pieces are returned; otherwise `pieces`.
+    If a row was merged or assigned to another partition, all rows are staged again, and the new pieces are returned. Otherwise
+    `pieces` is returned. A piece is consecutive rows of a staged file.
 
     Args:
         pieces: where the staged rows are.
         slices: the file slices that may hold the keys, by partition path.
         partition_columns: the columns that the partition path is made of.
+        runner: runs the jobs in Spark or on the driver.
     """
     if not pieces or not _needs_stored_rows(rules):
         return list(pieces)
@@ -109,7 +111,9 @@ def relocate_rows(
 def _needs_stored_rows(rules: UpsertRules) -> bool:
     """Whether a row that moves to another partition can only be written after its stored row was read.
 
-    False for a payload of Hudi that picks one of the two rows, and for an index that does not move rows.
+    True if the merger builds a row out of both. Also true if the merger may keep the stored row in its partition, and the jobs
+    that locate keys do not find that out. False for a payload of Hudi that picks one of the two rows, and for an index that does
+    not move rows.
     """
     if not rules.index.moves_rows:
         return False
@@ -118,15 +122,17 @@ def _needs_stored_rows(rules: UpsertRules) -> bool:
 
 
 def _decides(rules: UpsertRules) -> bool:
-    """Whether the jobs that locate keys do not call the merger.
+    """Whether `find_moves` must find the rows that the merger keeps or deletes, because the jobs that locate keys do not.
 
-    Then `find_moves` finds the rows that the merger keeps or deletes.
+    Those jobs do not call the merger if the index looks up entries in a store, or if the merger needs no stored column.
     """
     return rules.index.store is not None or not rules.merger.needs
 
 
 def find_moves(task: MoveTask) -> str:
-    """Merge incoming rows with their stored rows in other partitions, and write the merged rows to a new Arrow file. Kernel.
+    """Merge incoming rows with their stored rows in other partitions, and write the merged rows to a new Arrow file.
+
+    Runs in a task, on a worker or on the driver.
 
     Returns:
         The name of the file; an empty string if there is no row to stage again.
@@ -152,7 +158,8 @@ def find_moves(task: MoveTask) -> str:
 def _find_candidates(task: MoveTask, incoming: TaskRows) -> list[KeyMatches]:
     """Return for each slice of the task the incoming keys that the slice may hold.
 
-    These are the keys found in the slice's base file; all incoming keys if the slice has logs that may hold further keys.
+    These are the keys found in the slice's base file. If the slice has log files, and the index allows keys that are only in log
+    files, these are all incoming keys.
     """
     keys = len(incoming.keys)
     all_keys = KeyMatches(np.full(keys, -1), np.arange(keys), keys, True)
@@ -258,10 +265,10 @@ def _read_stored(
 
 
 def stage_moves(task: StageTask) -> list[Piece]:
-    """Write all incoming rows to one new staged file and return its pieces. Kernel.
+    """Write all incoming rows to one new staged file. Return its pieces, which say where in the file the rows are.
 
-    A piece is consecutive rows of the file. A row that moves gets its merged values. A row that stays in the partition of its
-    stored row gets this partition's path.
+    A row that moves gets its merged values. A row that stays in the partition of its stored row keeps its values and gets the
+    path of that partition. Runs in a task, on a worker or on the driver.
     """
     storage = task.staging.storage
     rows = pa.concat_tables(list(read_pieces(task.staging, task.pieces)))
@@ -286,7 +293,12 @@ def stage_moves(task: StageTask) -> list[Piece]:
 
 
 def _replace_values(rows: pa.Table, values: pa.Table) -> pa.Table:
-    """Return a copy of `rows` in which the columns that `values` has are replaced. Record key and arrival number stay."""
+    """Return `rows` with the columns of `values` in place of their own. The record key and the arrival number stay.
+
+    Args:
+        rows: incoming rows as they were staged.
+        values: the merged row of each of these rows.
+    """
     columns = [values[name] if name in values.column_names else rows[name] for name in rows.column_names]
     return pa.table(columns, schema=rows.schema)
 
@@ -294,14 +306,14 @@ def _replace_values(rows: pa.Table, values: pa.Table) -> pa.Table:
 def _write_by_path(
     staging: Staging, rows: pa.Table, source: Positions, path_of_row: Positions, paths: Sequence[str]
 ) -> list[Piece]:
-    """Write the batch to a staged file, one partition path after the other; return one piece per record batch of the file.
+    """Write the incoming rows of a write to a new staged file, one partition path after the other.
 
-    A piece says where some incoming rows are.
+    Return one piece per record batch of the file. A piece says where some incoming rows are.
 
     Args:
         rows: the incoming rows, followed by the merged rows that replace some of them.
-        source: for each row of the batch, its position in `rows`.
-        path_of_row: for each row of the batch, the position of its partition path in `paths`.
+        source: for each incoming row, the position in `rows` of the row to write: its own, or that of its merged row.
+        path_of_row: for each incoming row, the position of its partition path in `paths`.
         paths: all partition paths.
     """
     file = name_of_attempt(join(staging.folder, "relocated"))

@@ -1,11 +1,11 @@
-"""Locates keys by reading base files: finds the stored row of each incoming key, and decides its `Fate`.
+"""Locates keys by reading base files: finds the stored row of each incoming key, and decides what happens to it (`Fate`).
 
-This is a Spark job of its own, before the tasks that write. Each of its tasks reads the keys of several base files
-(`index/lookup.py`), except files that a key range or bloom filter in the footer rules out. It writes pairs of stored and incoming
-row numbers (hits) to a hit file. The tasks that write then match rows by number and need not compare keys.
+This is a job of its own, before the tasks that write. Each of its tasks reads the keys of several base files (`key_lookup.py`),
+except files that a key range or bloom filter in the footer rules out. It writes pairs of stored and incoming row numbers with the
+same key (hits) to a hit file. The tasks that write then match rows by number and need not compare keys.
 
-A log on top of a base file may have deleted a key of the base file (`live_rows.py`). The hit of this key has `Fate.DEAD`;
-`new_rows.py` decides about its incoming row when the hits of all files are known.
+A log file may have deleted a key of the base file (`live_rows.py` finds out). The hit of this key has `Fate.DEAD`. When the hits
+of all files are known, `new_rows.py` decides where its incoming row is written.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ import pyarrow as pa
 from penstock.filegroup.base_read import open_base_file, read_row_groups
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.slice_rows import MergeRules
-from penstock.index.lookup import KeyMatches, Pruning, WantedKeys, look_up
+from penstock.index.pruning import Pruning
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.gather import Positions, find_top_column, take_rows
 from penstock.merge.merger import Merger
 from penstock.merge.row_choice import Choice, Fate, Fates
 from penstock.storage import join
+from penstock.write.locate.key_lookup import KeyMatches, WantedKeys, look_up
 from penstock.write.locate.live_rows import are_dead, look_up_merged
 from penstock.write.locate.located_rows import Hits, create_hit_file, name_of_attempt
 from penstock.write.rows.row_partitions import RowPartitions
@@ -39,7 +40,7 @@ _FILES_PER_TASK = 10
 
 @dataclass(frozen=True)
 class TagTask:
-    """Task description: look for the keys of the incoming rows in the base files of `slices`."""
+    """Task description of `tag_slices`: look for the keys of the incoming rows in the base files of `slices`."""
 
     pieces: tuple[Piece, ...]
     slices: tuple[FileSlice, ...]
@@ -50,7 +51,7 @@ class TagTask:
     moves: bool
     #: The first part of the name of the hit file. The result holds the whole name.
     hit_file_prefix: str
-    #: Whether the hit file also lists the rows that count, one per key. The first task of a set of incoming rows does that.
+    #: Whether the hit file also lists the newest incoming row of each key. The first task of a set of incoming rows does that.
     lists_rows: bool
     #: How base files and logs are merged to rows; None: the table is copy-on-write.
     merging: MergeRules | None = None
@@ -58,12 +59,15 @@ class TagTask:
 
 @dataclass(frozen=True)
 class TagResult:
-    """The result of one locating task: its hit file, and how many rows, files and keys the task handled."""
+    """The result of one task that locates keys (`tag_slices`, `sort_answers`): its hit file, and counts for reports.
+
+    The hit file lists pairs of a stored and an incoming row with the same key (hits).
+    """
 
     hit_file: str
     #: The number of hits of each slice of the task.
     hits: list[int]
-    #: How many incoming rows count, one per key.
+    #: How many different keys the incoming rows have.
     rows: int
     #: How many base files had their key column read, and how many keys were compared with it.
     files_opened: int = 0
@@ -80,10 +84,11 @@ def plan_tag_tasks(
 ) -> list[TagTask]:
     """Plan the tasks that look for incoming keys in base files, with several base files per task.
 
-    Returns at least one task: the first also lists the newest incoming row of each key, even if there is no base file.
+    Returns at least one task, even if there is no base file, because the first task also lists the newest incoming row of each
+    key.
 
     Args:
-        pieces: where one set of incoming rows is.
+        pieces: where one set of incoming rows is: the rows of one partition; with a global index, all rows.
         slices: the file slices that may hold the keys, by partition path.
         number: the number of this set. Part of the names of the hit files.
         with_logs_alone: whether to include slices without a base file.
@@ -112,7 +117,7 @@ def plan_tag_tasks(
 def tag_slices(task: TagTask) -> TagResult:
     """Look for the incoming keys in the base file of each slice, and write the pairs of stored and incoming rows to a hit file.
 
-    Kernel.
+    Runs in a task, on a worker or on the driver.
     """
     storage = task.loading.staging.storage
     hit_file = name_of_attempt(task.hit_file_prefix)
@@ -140,7 +145,8 @@ def tag_slices(task: TagTask) -> TagResult:
 def _find_hits(task: TagTask, file_slice: FileSlice, incoming: TaskRows, found: KeyMatches, partitions: RowPartitions) -> Hits:
     """Return the hits of one file slice: pairs of a stored and an incoming row with the same key.
 
-    Each pair has a `Fate`: what the write decides about the stored row.
+    Each pair has a `Fate`: what happens to the stored row. If the slice has log files, they decide whether the stored row is
+    alive. A dead row has `Fate.DEAD`, or no hit if rows may move to other partitions.
 
     Args:
         found: the incoming keys that are in the slice's base file.
@@ -169,7 +175,7 @@ def _find_hits(task: TagTask, file_slice: FileSlice, incoming: TaskRows, found: 
 def _positions_by_key(found: KeyMatches) -> tuple[Positions, Positions]:
     """Return two arrays with one element per found key: its position among the incoming keys, its row number in the base file.
 
-    The row number is -1 if the base file has the key several times.
+    The row number is -1 if the base file has the key several times. Then the task that writes looks for the rows by key.
     """
     keys, first, times = np.unique(found.key, return_index=True, return_counts=True)
     return keys, np.where(times == 1, found.old[first], -1)
@@ -183,10 +189,12 @@ def _decide_fates(
     partitions: RowPartitions,
     read_stored: Callable[[Positions], pa.Table],
 ) -> Fates:
-    """Return what to do with the stored row of each hit (pair of a stored and an incoming row) of one file slice.
+    """Return the `Fate` of the stored row of each hit (pair of a stored and an incoming row with the same key) of a file slice.
 
-    MERGE if rows do not move, if the incoming row is of the slice's partition, or if the row is deleted. Otherwise TOUCH if the
-    merger keeps the stored row, and MOVE if it does not.
+    - MERGE (the merger decides later): the index does not move rows, both rows are of the same partition, or the row is deleted.
+    - MOVE (the stored row is removed): the incoming row is of another partition, and the merger does not keep the stored row.
+    - TOUCH (the stored row stays and counts as written): the incoming row is of another partition, but the merger keeps the
+      stored row, for example because the incoming row is older.
 
     Args:
         new: the number of each hit's incoming row.
@@ -212,7 +220,9 @@ def _decide_fates(
 
 
 def _read_from_base_file(task: TagTask, file_slice: FileSlice, incoming: TaskRows, old: Positions, hits: Positions) -> pa.Table:
-    """Read the stored rows of some hits (pairs of a stored and an incoming row). Return the columns that the merger needs.
+    """Read the stored rows of some hits (pairs of a stored and an incoming row with the same key) from the base file.
+
+    Return the columns that the merger needs (`Merger.needs`). For slices without log files.
 
     Args:
         old: the row number in the base file of each hit.

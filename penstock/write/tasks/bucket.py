@@ -1,8 +1,8 @@
 """Writes all incoming rows of one bucket of the bucket index to its file group, the only one that can hold their keys.
 
 In a copy-on-write table the rows are merged into the base file, which is read once. In a merge-on-read table they are appended to
-the log without reading the slice; readers of the slice find out which keys were stored before. A bucket has one file group,
-however large.
+the log without reading the slice: readers of the slice merge them with the stored rows. All rows of a bucket go to its one file
+group, however large it becomes.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.filegroup.base_write import RollingWriter
+from penstock.filegroup.key_footer import read_key_range
 from penstock.filegroup.model import BaseFile, FileSlice
 from penstock.filegroup.task_output import TaskOutput
-from penstock.index.lookup import WantedKeys, holds_any_key, look_up, read_key_range
 from penstock.merge.kernels.gather import Positions
 from penstock.timeline.commit_file import WriteStat
+from penstock.write.locate.key_lookup import WantedKeys, holds_any_key, look_up
 from penstock.write.locate.live_rows import look_up_merged
 from penstock.write.locate.located_rows import NO_HITS, make_merge_hits
 from penstock.write.rows.staging import read_pieces
@@ -37,20 +38,20 @@ def write_bucket(output: TaskOutput, task: BucketTask) -> list[WriteStat]:
         return _add(output, task)
     incoming = load_task_rows(rules.loading, task.pieces)
     rows = _find_unknown_rows(task, incoming) if rules.drops_known else incoming.rows
+    with_repeats = np.arange(incoming.rows_held) if rules.keeps_repeats else rows
     if goes_to_log:
-        return _append(output, task, incoming, rows)
+        return _append(output, task, incoming, with_repeats)
     if task.base_file is None:
         writer = RollingWriter(output, task.partition_path, task.file_id)
-        new_rows = np.arange(incoming.rows_held) if rules.keeps_repeats else rows
-        return insert_rows(writer, rules.merger, incoming, new_rows)
+        return insert_rows(writer, rules.merger, incoming, with_repeats)
     return _merge(output, task, task.base_file, incoming, rows)
 
 
 def _check_number_of_buckets(task: BucketTask) -> None:
     """Raise OptionError if the table was written with another number of buckets than the options say.
 
-    Checks whether the least and greatest key of a stored base file (`task.witness`) hash to the bucket of that file. Few files
-    pass this check by chance.
+    Checks whether the least and greatest key of a stored base file hash to the bucket of that file. The file is that of
+    `task.witness`, a file slice of the same partition. With a wrong number of buckets, both keys pass only by chance.
     """
     buckets = task.rules.index.buckets
     witness = task.witness
@@ -74,12 +75,11 @@ def _add(output: TaskOutput, task: BucketTask) -> list[WriteStat]:
 
 
 def _merge(output: TaskOutput, task: BucketTask, base_file: BaseFile, incoming: TaskRows, rows: Positions) -> list[WriteStat]:
-    """Rewrite the base file of the bucket, merged with the incoming rows.
-
-    Return the write stats; an empty list if nothing changes.
+    """Rewrite the base file of the bucket, merged with the incoming rows. Return the write stats; empty if nothing changes.
 
     Args:
-        rows: the numbers of the incoming rows to write. If the write drops rows whose keys are stored, these are left out.
+        rows: the numbers (in `incoming`) of the rows to write. If the write drops rows whose keys are stored, the caller has left
+            these out.
     """
     rules = task.rules
     if rules.drops_known:
@@ -95,10 +95,12 @@ def _merge(output: TaskOutput, task: BucketTask, base_file: BaseFile, incoming: 
 
 
 def _append(output: TaskOutput, task: BucketTask, incoming: TaskRows, rows: Positions) -> list[WriteStat]:
-    """Append incoming rows to the log of the bucket, whether their keys are stored or not. A new bucket gets a new log.
+    """Append incoming rows to the log of the bucket, whether their keys are stored or not. Return the write stats.
+
+    A new bucket gets a file group that has only a log.
 
     Args:
-        rows: the numbers of the incoming rows to append.
+        rows: the numbers (in `incoming`) of the rows to append.
     """
     rules = task.rules
     if rules.logs is None or not len(rows):

@@ -1,7 +1,7 @@
-"""`TaskRows`: the incoming rows of one task, read from the staged files. The kernels that merge and write use it.
+"""`TaskRows`: the incoming rows of one task, read from the staged files. All code that merges or inserts by key uses it.
 
-The staged files are mapped into memory, and a kernel takes the rows of one row group at a time. If the rows have more bytes than
-`hoodie.memory.merge.max.size`, they are copied to a local spill file, piece by piece, and mapped from there.
+The staged files are mapped into memory, and the task copies the rows of one row group at a time. If the rows have more bytes than
+`hoodie.memory.merge.max.size`, they are copied to a local spill file first, and mapped from there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.errors import SchemaError
 from penstock.formats.parquet import ROW_GROUP_ROWS
-from penstock.merge.kernels.by_key import find_positions, pick_newest
+from penstock.merge.kernels.by_key import pick_newest
 from penstock.merge.kernels.gather import Positions, find_column, find_top_column, take_from_tables, take_rows, to_array
 from penstock.merge.kernels.ordering import check_ordering_values
 from penstock.storage.spill import spill_tables
@@ -36,14 +36,16 @@ class TaskRowsSettings:
 
 
 class TaskRows:
-    """The incoming rows of one task, numbered in the order in which the task's pieces list them.
+    """The incoming rows of one task. The number of a row is its position when all pieces of the task are concatenated.
+
+    A piece is consecutive rows of a staged file.
 
     Attributes:
-        rows: the numbers of the rows that count: the newest row of each key.
-        keys: the record keys of `rows`.
+        rows: the numbers of the rows to write: the newest row of each key. From `choose_task_rows`: all loaded rows.
+        keys: the record keys of `rows`. Empty from `choose_task_rows`.
 
     Args:
-        tables: the rows, in the order of their numbers.
+        tables: the loaded rows, in the order of their numbers.
         numbers: the numbers of the rows in `tables`, ascending; None: `tables` hold all rows of the pieces.
     """
 
@@ -104,24 +106,37 @@ def load_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], columns:
     return TaskRows(held, rows, keys if is_one_per_key else keys.take(pa.array(rows)))
 
 
-def find_repeats(staging: Staging, pieces: Sequence[Piece], partition_path: str, numbers: Positions) -> Positions:
-    """Return the numbers of all incoming rows of a partition that have the key of one of some rows, ascending.
+def find_repeats(staging: Staging, pieces: Sequence[Piece], numbers: Positions) -> tuple[Positions, Positions]:
+    """Find the repeats of some incoming rows: all incoming rows with the same record key and partition path.
+
+    For example, rows 0, 1, 2 have the keys a, b, a. For `numbers` [2, 1] the result is [0, 0, 1] and [0, 2, 1].
 
     Args:
         pieces: where the incoming rows are. A piece is consecutive rows of a staged file.
-        numbers: the numbers of the rows whose keys are looked for.
+        numbers: the numbers of the rows whose repeats are looked for.
+
+    Returns:
+        Two arrays with one element per repeat: the position in `numbers` of the row that it repeats, ascending; and its own
+            number, ascending among the repeats of a row. Each row of `numbers` is among its repeats.
     """
-    keys = to_array(_concat_keys([table.select([KEY]) for table in read_pieces(staging, pieces)]))
-    is_wanted = find_positions(keys, keys.take(pa.array(numbers)).unique()) >= 0
+    keys = to_array(_concat_keys([table.select([KEY]) for table in read_pieces(staging, pieces)])).dictionary_encode()
     partitions = RowPartitions(pieces)
-    is_here = partitions.path_numbers_of(np.arange(len(keys))) == partitions.path_number(partition_path)
-    return np.flatnonzero(is_wanted & is_here)
+    paths = partitions.path_numbers_of(np.arange(len(keys)))
+    # One number for each pair of a key and a path. Rows of one pair come one after another in `order`, in their own order.
+    codes = np.asarray(keys.indices, dtype=np.int64) * len(partitions.paths) + paths
+    order = np.argsort(codes, kind="stable")
+    first = np.searchsorted(codes[order], codes[numbers], "left")
+    counts = np.searchsorted(codes[order], codes[numbers], "right") - first
+    repeated = np.repeat(np.arange(len(numbers)), counts)
+    place = np.arange(len(repeated)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return repeated, order[first[repeated] + place]
 
 
 def choose_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], numbers: Positions) -> TaskRows:
-    """Load the incoming rows of a task whose keys were located before. `keys` of the result is empty.
+    """Load the incoming rows of a task that knows already which rows it needs, because their stored rows were looked up before.
 
-    If the staged rows have more bytes than fit in memory, only the needed rows are copied to a spill file.
+    No newest row of a key is picked, and `keys` of the result is empty. If the pieces have more than `settings.memory_bytes`,
+    only the needed rows are copied to a spill file.
 
     Args:
         pieces: where the rows are. A piece is consecutive rows of a staged file.
@@ -171,7 +186,7 @@ def _drop_arrival(table: pa.Table) -> pa.Table:
 
 
 def _concat_keys(tables: Sequence[pa.Table]) -> pa.ChunkedArray:
-    """Return the record keys of all tables, one after the other."""
+    """Return the record keys of all tables, concatenated."""
     chunks: list[pa.Array] = []
     for table in tables:
         chunks += table[KEY].chunks
@@ -179,7 +194,7 @@ def _concat_keys(tables: Sequence[pa.Table]) -> pa.ChunkedArray:
 
 
 def ordering_values(tables: Sequence[pa.Table], column: str) -> pa.ChunkedArray:
-    """Return the values of the ordering column of all tables, one after the other.
+    """Return the values of the ordering column of all tables, concatenated.
 
     Args:
         column: the name of the ordering column; `a.b` is a field of a struct.
@@ -197,7 +212,7 @@ def ordering_values(tables: Sequence[pa.Table], column: str) -> pa.ChunkedArray:
 
 
 def missing_ordering(column: str, columns: Sequence[str]) -> str:
-    """Return the error message for rows that do not have the ordering column. It begins with Hudi's own sentence.
+    """Return the error message for rows that do not have the ordering column. It begins with the message of Hudi.
 
     Args:
         column: the name of the ordering column.
@@ -212,7 +227,10 @@ def missing_ordering(column: str, columns: Sequence[str]) -> str:
 
 
 def _hold(tables: Iterator[pa.Table], settings: TaskRowsSettings) -> list[pa.Table]:
-    """Return the tables unchanged if they have at most `settings.memory_bytes`; otherwise copies mapped from a spill file."""
+    """Return the tables unchanged if they have at most `settings.memory_bytes`; otherwise spill them to a local file.
+
+    Then the result is the same tables, mapped from that file.
+    """
     held: list[pa.Table] = []
     size_bytes = 0
     for table in tables:
@@ -230,6 +248,6 @@ def _pop_all(tables: list[pa.Table]) -> Iterator[pa.Table]:
 
 
 def split_row_numbers(numbers: Positions) -> Iterator[Positions]:
-    """Cut the row numbers into arrays of at most one row group, so that a task holds only the rows of one array in memory."""
+    """Yield the row numbers in arrays of at most `ROW_GROUP_ROWS`, so that a task copies only so many rows at a time."""
     for start in range(0, len(numbers), ROW_GROUP_ROWS):
         yield numbers[start : start + ROW_GROUP_ROWS]

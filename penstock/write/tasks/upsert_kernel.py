@@ -1,10 +1,12 @@
-"""The kernel of an upsert: `run_task` writes the files of one task description, and returns their write stats.
+"""`run_task`: writes the files of one task of an upsert, and returns their write stats. Runs on a worker or on the driver.
 
-| task | what is known | what the kernel does |
+The work depends on the class of the task description:
+
+| task description | what is known before the task | what the task does |
 | --- | --- | --- |
 | `PartitionTask` | the partition has at most one file group | finds keys, merges and inserts, in one read of the base file |
 | `GroupTask` | which rows are changed and which are new | merges or appends exactly those |
-| `BucketTask` | all keys are in this bucket or new (`bucket.py`) | merges or appends all rows |
+| `BucketTask` | no other file group can hold the keys | merges or appends all rows (`bucket.py`) |
 
 Each merges into the base file of a copy-on-write table (`base_file.py`) or appends to the log of a merge-on-read table
 (`log_file.py`). Rows that fit in no existing file open new file groups (`insert.py`).
@@ -16,9 +18,10 @@ import numpy as np
 
 from penstock.filegroup.model import BaseFile, FileSlice
 from penstock.filegroup.task_output import TaskOutput
-from penstock.index.lookup import WantedKeys, holds_any_key, look_up
 from penstock.merge.kernels.gather import Positions
+from penstock.merge.row_choice import Fate
 from penstock.timeline.commit_file import WriteStat
+from penstock.write.locate.key_lookup import WantedKeys, holds_any_key, look_up
 from penstock.write.locate.located_rows import NO_HITS, NO_ROWS, Hits, make_merge_hits, read_hits, read_new_rows
 from penstock.write.tasks.base_file import FileMerge, merge_base_file
 from penstock.write.tasks.bucket import write_bucket
@@ -29,7 +32,10 @@ from penstock.write.tasks.task_rows import TaskRows, choose_task_rows, find_repe
 
 
 def run_task(task: UpsertTask) -> list[WriteStat]:
-    """Write the files of one task of an upsert, a delete or a write into buckets, and return their write stats. Kernel."""
+    """Write the files of one task of an upsert, a delete or a write into buckets, and return their write stats.
+
+    Runs in a task, on a worker or on the driver.
+    """
     output = open_task_output(task.rules.settings)
     if isinstance(task, PartitionTask):
         stats = _write_partition(output, task)
@@ -43,13 +49,17 @@ def run_task(task: UpsertTask) -> list[WriteStat]:
 
 
 def _write_partition(output: TaskOutput, task: PartitionTask) -> list[WriteStat]:
-    """Locate the keys of a partition's incoming rows, write the changed rows, and insert the new rows. Return the write stats."""
+    """Find the stored rows of a partition's incoming keys, write the changed rows, and insert the new rows.
+
+    Returns:
+        The write stats.
+    """
     rules = task.rules
     incoming = load_task_rows(rules.loading, task.pieces)
     stats: list[WriteStat] = []
     unwritten = incoming.rows
     if task.file_slice is not None and rules.logs is not None:
-        stats, unwritten = _append_to_slice(output, task.file_slice, rules, incoming)
+        stats, unwritten = _append_to_slice(output, task, task.file_slice, incoming)
     elif task.file_slice is not None and task.base_file is not None:
         stats, unwritten = _merge_into_slice(output, task.file_slice, task.base_file, rules, incoming)
     if len(unwritten) and not rules.drops_unknown:
@@ -64,7 +74,7 @@ def _merge_into_slice(
     """Rewrite the only base file of a partition, merged with the incoming rows. If the file is small, add the new rows that fit.
 
     Returns:
-        The write stats, and the numbers of the new rows that did not fit.
+        The write stats; and the numbers of the new rows that did not fit, which the caller writes to new file groups.
     """
     rows_that_fit = _count_rows_that_fit(file_slice, rules)
     # A file that takes no new rows and holds none of the keys need not be written again.
@@ -77,7 +87,7 @@ def _merge_into_slice(
 
 
 def _append_to_slice(
-    output: TaskOutput, file_slice: FileSlice, rules: UpsertRules, incoming: TaskRows
+    output: TaskOutput, task: PartitionTask, file_slice: FileSlice, incoming: TaskRows
 ) -> tuple[list[WriteStat], Positions]:
     """Append changes to the log of the only file slice of a partition.
 
@@ -85,13 +95,14 @@ def _append_to_slice(
     new rows that fit.
 
     Returns:
-        The write stats, and the numbers of the new rows that are not written yet.
+        The write stats; and the numbers of the new rows that are not written yet, which the caller writes to new file groups.
     """
+    rules = task.rules
     hits = _find_in_base_file(file_slice, rules, incoming)
     new_rows = np.setdiff1d(incoming.rows, hits.new)
     rows_that_fit = _count_rows_that_fit(file_slice, rules) if len(new_rows) else 0
     if file_slice.base_file is None or not rows_that_fit:
-        return _append(output, file_slice, rules, incoming, hits), new_rows
+        return _append(output, file_slice, rules, incoming, _repeat_hits(task, hits)), new_rows
     merge = FileMerge(file_slice.partition_path, file_slice.base_file, rules.merger, hits)
     return [merge_base_file(output, merge, incoming, new_rows[:rows_that_fit]).stat], new_rows[rows_that_fit:]
 
@@ -105,20 +116,26 @@ def _find_in_base_file(file_slice: FileSlice, rules: UpsertRules, incoming: Task
 
 
 def _count_rows_that_fit(file_slice: FileSlice, rules: UpsertRules) -> int:
-    """Return how many new rows fit in the file slice; 0 if the slice is not small, or if the write drops new rows."""
+    """Return how many new rows fit in the file slice; 0 if the slice is not small, or if the write drops new rows (delete)."""
     if rules.drops_unknown or not rules.sizing.find_small_slices([file_slice]):
         return 0
     return rules.sizing.count_rows_that_fit(file_slice)
 
 
 def _write_group(output: TaskOutput, task: GroupTask) -> list[WriteStat]:
-    """Write the rows of one file group that change, and its new rows; return the write stats. All keys are already located."""
+    """Write the changed rows and the new rows of one file group, and return the write stats.
+
+    The stored row of each key was looked up before. The numbers of the rows are read from files of the staging folder.
+    """
     rules = task.rules
     storage = rules.loading.staging.storage
     new_rows = read_new_rows(storage, task.new_rows) if task.new_rows else NO_ROWS
-    if task.file_slice is None:
-        new_rows = _with_repeats(task, new_rows)
     hits = read_hits(storage, task.hits, task.elsewhere_file) if task.hits else NO_HITS
+    goes_to_log = task.file_slice is not None and task.appends
+    if goes_to_log:
+        hits = _repeat_hits(task, hits)
+    if goes_to_log or task.file_slice is None:
+        new_rows = _with_repeats(task, new_rows)
     # The pieces hold the rows of all groups that were located together: only this group's rows are copied.
     incoming = choose_task_rows(rules.loading, task.pieces, np.concatenate([hits.new, new_rows]))
     if task.file_slice is not None and task.appends:
@@ -140,8 +157,8 @@ def _append(
     """Append changes and new rows to the log of a file slice.
 
     Args:
-        hits: the pairs of stored and incoming rows of the slice.
-        new_rows: the numbers of the incoming rows that are new to the slice.
+        hits: the pairs of a stored row of the slice and an incoming row with the same key.
+        new_rows: the numbers (in `incoming`) of the rows whose keys are new to the slice.
 
     Returns:
         The write stats; an empty list if there is nothing to append.
@@ -153,25 +170,44 @@ def _append(
 
 
 def _with_repeats(task: UpsertTask, new_rows: Positions) -> Positions:
-    """Return the rows for new file groups of the task's partition: all rows of their keys if the write keeps them.
+    """Return the numbers of the new rows to write to a log or to new file groups.
 
-    A log takes one row per key, because its readers return one.
+    If the write combines the rows of a key, these are `new_rows`. If it keeps all of them (`UpsertRules.keeps_repeats`), the
+    other incoming rows of the same keys are added.
 
     Args:
-        new_rows: the numbers of the incoming rows to write, one per key.
+        new_rows: the numbers of the new rows, one per key.
     """
     rules = task.rules
-    is_for_logs = rules.logs is not None and rules.logs.insert_ratio is not None
-    if not rules.keeps_repeats or is_for_logs:
+    if not rules.keeps_repeats:
         return new_rows
-    return find_repeats(rules.loading.staging, task.pieces, task.partition_path, new_rows)
+    return np.unique(find_repeats(rules.loading.staging, task.pieces, new_rows)[1])
+
+
+def _repeat_hits(task: PartitionTask | GroupTask, hits: Hits) -> Hits:
+    """Return the hits (pairs of a stored and an incoming row with the same key) to append to a log.
+
+    If the write combines the rows of a key, these are `hits`. If it keeps all of them (`UpsertRules.keeps_repeats`), each stored
+    row is paired with every incoming row of its key, and readers of the log combine the rows. A merge into a base file always
+    takes the last row of a key.
+
+    Args:
+        hits: pairs of a stored row and the last incoming row of its key.
+    """
+    rules = task.rules
+    if not rules.keeps_repeats:
+        return hits
+    repeated, numbers = find_repeats(rules.loading.staging, task.pieces, hits.new)
+    # A row that moves to another partition needs one delete entry in the old one, however many incoming rows have its key.
+    kept = (hits.fates[repeated] == Fate.MERGE) | (numbers == hits.new[repeated])
+    return Hits(hits.old[repeated[kept]], numbers[kept], hits.fates[repeated[kept]])
 
 
 def _insert(output: TaskOutput, task: UpsertTask, incoming: TaskRows, new_rows: Positions) -> list[WriteStat]:
     """Write incoming rows to new file groups of the task's partition, and return the write stats.
 
     Args:
-        new_rows: the numbers of the incoming rows to write.
+        new_rows: the numbers (in `incoming`) of the rows to write.
     """
     rules = task.rules
     rows_per_group = rules.sizing.rows_per_group

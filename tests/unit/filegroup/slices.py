@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from penstock.clock import new_uuid
 from penstock.filegroup.log.scan import CommittedTimes
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
-from penstock.filegroup.names import base_file_name, log_file_name, log_token
+from penstock.filegroup.names import base_file_name, log_file_name, mark_token
 from penstock.filegroup.slice_rows import MergeCounts, MergeRules, read_merged_rows
 from penstock.formats.log import encode_avro_block, encode_delete_block, encode_parquet_block
 from penstock.formats.log.deletes import build_deletes
@@ -71,7 +71,7 @@ class Slice:
         """Add a log file with these blocks; one with a token of Penstock, if `of` names the instant that writes it."""
         content = b"".join(blocks)
         version = len(self.made.log_files) + 1
-        token = log_token("0-0-0", of) if of else "0-0-0"
+        token = mark_token("0-0-0", of) if of else "0-0-0"
         path = f"/t/{log_file_name('f-0', '01', version, token)}"
         self.storage.write_new(path, content)
         file = LogFile(path, "f-0", "01", version, token, len(content))

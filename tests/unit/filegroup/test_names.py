@@ -12,10 +12,10 @@ from penstock.filegroup.names import (
     BaseName,
     LogName,
     base_file_name,
-    is_log_token_of,
+    is_marked_token,
     log_file_name,
     log_order,
-    log_token,
+    mark_token,
     next_log_version,
     parse_base_name,
     parse_log_name,
@@ -49,16 +49,16 @@ def test_a_built_log_file_name_is_parsed_into_its_parts(file_id: str, base: str,
 
 @given(TOKENS, TIMES, TIMES)
 def test_a_log_file_tells_by_its_token_which_instant_wrote_it(token: str, instant: str, other: str) -> None:
-    made = log_token(token, instant)
-    assert is_log_token_of(made, instant)
-    assert is_log_token_of(made, other) == (instant == other)
+    made = mark_token(token, instant)
+    assert is_marked_token(made, instant)
+    assert is_marked_token(made, other) == (instant == other)
     assert (made.split("-")[0], made.split("-")[2]) == (token.split("-")[0], token.split("-")[2])
     assert int(made.split("-")[1]) < 2**31, "Java reads it as an int"
 
 
 @pytest.mark.parametrize("token", ["", "1-0-1", "0-0-0"])
 def test_a_log_file_of_another_writer_names_no_instant(token: str) -> None:
-    assert not is_log_token_of(token, "20240101000000002")
+    assert not is_marked_token(token, "20240101000000002")
 
 
 def test_log_files_are_read_by_base_instant_then_number_of_version_then_token() -> None:

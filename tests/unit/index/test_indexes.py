@@ -9,7 +9,7 @@ import pytest
 from penstock import options as o
 from penstock.errors import Unsupported
 from penstock.index import INDEXES, Index, index_class, make_index
-from penstock.index.lookup import Pruning
+from penstock.index.pruning import Pruning
 from penstock.options import Options, read_options
 
 

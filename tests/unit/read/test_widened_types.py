@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql.types import ArrayType, DataType, IntegerType, LongType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
 
-from penstock.read.widened_types import _read_each, differs, has_all_types
+from penstock.read.widened_types import _read_each, differs, has_all_types, narrow
 
 INT = IntegerType()
 LONG = LongType()
@@ -44,3 +56,11 @@ def test_of_many_instants_only_those_around_a_change_are_read(changes: list[int]
 
 def test_a_single_instant_is_read() -> None:
     assert _read_each(["1"], lambda _: struct(a=INT)) == {"1": struct(a=INT)}
+
+
+def test_a_type_in_a_file_counts_only_where_it_can_be_promoted() -> None:
+    asked = struct(a=StringType(), b=LONG, c=INT, d=StringType(), e=StringType(), f=ArrayType(struct(x=StringType())))
+    stored = struct(a=DoubleType(), b=INT, c=LONG, d=BinaryType(), e=DateType(), f=ArrayType(struct(x=LONG, y=INT)), g=INT)
+    expected = struct(a=DoubleType(), b=INT, c=INT, d=StringType(), e=StringType(), f=ArrayType(struct(x=LONG)))
+    assert narrow(asked, stored) == expected
+    assert narrow(asked, struct()) == asked

@@ -19,7 +19,7 @@ from penstock.errors import StorageError
 from penstock.filegroup.log.write import BlockFormat, LogSettings, LogWriter
 from penstock.filegroup.markers import Marker, MarkerType
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
-from penstock.filegroup.names import log_file_name, log_token, parse_log_name
+from penstock.filegroup.names import log_file_name, mark_token, parse_log_name
 from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.formats.log import BlockType, LogBlock, read_content, read_deletes, read_rows, scan_blocks
 from penstock.formats.log.deletes import ALWAYS, build_deletes
@@ -45,7 +45,7 @@ AVRO = avro_text(
         )
     )
 )
-TOKEN = log_token("3-0-0", TIME)
+TOKEN = mark_token("3-0-0", TIME)
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 OLD_BASE = BaseFile(f"{BASE}/p/{FILE_ID}_0-0-0_{OLD}.parquet", FILE_ID, OLD, 100)
 SLICE = FileSlice("p", FILE_ID, OLD, OLD_BASE)

@@ -14,6 +14,7 @@ from penstock.errors import CorruptFile
 from penstock.filegroup.key_footer import FOOTER_BLOOM, FOOTER_BLOOM_TYPE
 from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.model import BaseFile
+from penstock.filegroup.names import mark_token
 from penstock.filegroup.task_output import FileSettings
 from penstock.formats.bloom import read_bloom
 from penstock.formats.log import encode_rollback_block
@@ -62,7 +63,7 @@ def test_rows_keep_their_commit_time_and_sequence_number_and_get_the_new_file_na
     assert found["_hoodie_commit_seqno"].to_pylist() == ["m", "m"]
     assert set(found["_hoodie_file_name"].to_pylist()) == {stat.path}
     assert set(found["_hoodie_partition_path"].to_pylist()) == {""}
-    assert stat.path == "f-0_0-0-0_50.parquet"
+    assert stat.path == f"f-0_{mark_token('0-0-0', '50')}_50.parquet"
 
 
 def test_the_write_stat_has_the_fields_of_hudis() -> None:

@@ -12,7 +12,7 @@ from penstock.filegroup.log.scan import CommittedTimes, scan_log_files
 from penstock.filegroup.log.write import BlockFormat
 from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.model import LogFile
-from penstock.filegroup.names import log_token, parse_log_name
+from penstock.filegroup.names import mark_token, parse_log_name
 from penstock.filegroup.task_output import FileSettings
 from penstock.formats.log import BlockType, encode_rollback_block
 from penstock.merge.merger import Merger
@@ -105,7 +105,7 @@ def test_the_write_stat_is_one_of_a_log_file() -> None:
     of = changed()
     stat = join(of)
     assert stat is not None
-    name = f".f-0_01.log.3_{log_token('0-0-0', '50')}"
+    name = f".f-0_01.log.3_{mark_token('0-0-0', '50')}"
     assert (stat.path, stat.prev_commit) == (name, "01")
     assert (stat.num_writes, stat.num_deletes) == (3, 1)
     assert (stat.total_log_records, stat.total_log_blocks, stat.total_log_files_compacted) == (5, 4, 2)

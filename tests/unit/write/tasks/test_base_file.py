@@ -20,6 +20,7 @@ from penstock.filegroup import base_write as filegroup_write
 from penstock.filegroup.key_changes import KeyChange, find_key_changes, read_changed_keys
 from penstock.filegroup.key_footer import BloomSettings
 from penstock.filegroup.model import BaseFile
+from penstock.filegroup.names import mark_token
 from penstock.filegroup.task_output import TaskOutput
 from penstock.formats.bloom import read_bloom
 from penstock.formats.parquet import read_footer
@@ -117,7 +118,7 @@ def test_untouched_rows_keep_their_commit_time_and_seqno_and_updated_ones_get_th
         ("y", "002", "002_3_5"),
     ]
     name = Path(case.new.path).name
-    assert name.startswith(f"{case.base.file_id}_3-0-0_002")
+    assert name.startswith(f"{case.base.file_id}_{mark_token('3-0-0', '002')}_002")
     assert {row[NAME] for row in case.rows()} == {name}
     assert {row["_hoodie_partition_path"] for row in case.rows()} == {"c"}
 

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from penstock.errors import CorruptFile
 from penstock.filegroup import base_write as filegroup_write
 from penstock.filegroup.model import BaseFile
-from penstock.index import lookup
-from penstock.index.lookup import Pruning, WantedKeys, holds_any_key, look_up
+from penstock.index.pruning import Pruning
 from penstock.storage import LocalStorage
+from penstock.write.locate import key_lookup
+from penstock.write.locate.key_lookup import WantedKeys, holds_any_key, look_up
 from tests.unit.write.engine import settings_at, trips, write_base
 
 NOTHING = Pruning()
@@ -32,14 +33,14 @@ STORAGE = LocalStorage()
 def groups_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths of the row groups whose keys were read."""
     seen: list[str] = []
-    read = lookup.read_row_groups
+    read = key_lookup.read_row_groups
 
     def counting(file: Any, path: str, *rest: Any) -> Iterator[pa.Table]:
         for group in read(file, path, *rest):
             seen.append(path)
             yield group
 
-    monkeypatch.setattr(lookup, "read_row_groups", counting)
+    monkeypatch.setattr(key_lookup, "read_row_groups", counting)
     return seen
 
 
@@ -99,7 +100,7 @@ def test_only_keys_inside_the_range_are_candidates(tmp_path: Path) -> None:
 
 
 def test_keys_beyond_the_sample_are_tried_in_the_filter_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "_SAMPLE", 3)
+    monkeypatch.setattr(key_lookup, "_SAMPLE", 3)
     base = base_of(tmp_path, "m1", "m5", "m9")
     found = look_up(STORAGE, [base], keys("m2", "m3", "m4", "a", "m9", "m6"), BOTH)[0]
     assert (found.candidates, found.key.tolist()) == (1, [4])
@@ -151,7 +152,7 @@ def test_ranges_are_looked_up_in_keys_that_are_sorted_once(monkeypatch: pytest.M
     found = wanted.between("b", "c")
     assert found is not None
     assert sorted(found.tolist()) == [2, 3]
-    monkeypatch.setattr(lookup.pc, "sort_indices", None)
+    monkeypatch.setattr(key_lookup.pc, "sort_indices", None)
     assert wanted.between("a", "z") is None
     assert wanted.between("x", "z").tolist() == []  # type: ignore[union-attr]
 
@@ -177,14 +178,14 @@ def test_a_damaged_or_missing_file_is_an_error_that_names_it(tmp_path: Path) -> 
 def test_several_files_have_each_their_own_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pruning: Pruning, at_once: int
 ) -> None:
-    monkeypatch.setattr(lookup, "_ROWS_TOGETHER", at_once)
+    monkeypatch.setattr(key_lookup, "_ROWS_TOGETHER", at_once)
     bases = [base_of(tmp_path / str(i), *texts) for i, texts in enumerate(["bdf", "xyz", "ace", "bb"])]
     found = look_up(STORAGE, bases, keys("z", "b", "a", "q"), pruning)
     assert [(one.old.tolist(), one.key.tolist()) for one in found] == [([0], [1]), ([2], [0]), ([0], [2]), ([0, 1], [1, 1])]
 
 
 def test_a_range_that_holds_most_of_many_keys_is_not_worth_sorting_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "_SAMPLE", 4)
+    monkeypatch.setattr(key_lookup, "_SAMPLE", 4)
     wanted = keys(*"abcdefgh")
     assert wanted.between("b", "h") is None
     assert wanted._order is None

@@ -1,10 +1,10 @@
 """Finds record keys in base files: which of the wanted keys a file holds, and in which rows.
 
-Reads as little as the footers allow.
+Reads as little as the footers allow:
 
 1. The key range in the footer: keys outside are not in the file. Keys are sorted once; a range is two binary searches.
 2. The bloom filter in the footer: a file that cannot hold any of the keys is not read.
-3. The whole key column: a hash of the wanted keys is built once for several files.
+3. The whole key column: its keys are looked up in a hash table of the wanted keys, which is built once for several files.
 
 Steps 1 and 2 are for the bloom index. The simple index begins with step 3. Both return the same rows.
 """
@@ -33,6 +33,7 @@ from penstock.filegroup.key_footer import (
 from penstock.filegroup.model import BaseFile
 from penstock.formats.bloom import read_bloom
 from penstock.formats.parquet import read_footer
+from penstock.index.pruning import Pruning
 from penstock.merge.kernels.by_key import find_positions
 from penstock.merge.kernels.gather import Positions
 from penstock.storage import Storage
@@ -44,16 +45,11 @@ _WIDE = 0.5
 
 
 @dataclass(frozen=True)
-class Pruning:
-    """Which parts of a base file's footer are used to skip the file: the key range, the bloom filter, both or none."""
-
-    ranges: bool = False
-    blooms: bool = False
-
-
-@dataclass(frozen=True)
 class KeyMatches:
-    """The rows of one base file that have a wanted key. `old` and `key` have one element for each of these rows."""
+    """The rows of one base file that have a wanted key (a key of an incoming row).
+
+    `old` and `key` are arrays with one element for each of these rows.
+    """
 
     #: The numbers of the rows in the file.
     old: Positions
@@ -66,7 +62,10 @@ class KeyMatches:
 
 
 class WantedKeys:
-    """The record keys to find in base files. They are sorted when `between` first needs the order, not before."""
+    """The record keys to find in base files, usually those of the incoming rows.
+
+    Their sort order is computed only when `between` first needs it.
+    """
 
     def __init__(self, keys: pa.Array) -> None:
         self.keys = keys
@@ -76,8 +75,9 @@ class WantedKeys:
     def between(self, low: str, high: str) -> Positions | None:
         """Return the positions of the keys that may be in a file with the key range `low` to `high`; None means all keys.
 
-        None is returned if Java's string order, in which the range was computed, may differ from Arrow's order, or if a sample
-        shows that too few keys are outside the range to be worth sorting.
+        None is also returned in two cases in which some keys may be outside: if Java's string order, in which Hudi computed the
+        range, may differ from Arrow's order for these strings, or if a sample shows that most keys are inside, so that sorting
+        would not pay.
         """
         if len(self.keys) == 0:
             return np.empty(0, np.int64)
@@ -108,7 +108,7 @@ class WantedKeys:
 
 
 class _Texts:
-    """An Arrow string array as a Python sequence, for `bisect`, which reads only a few elements."""
+    """An Arrow string array as a sequence of Python strings, for `bisect`. Only the few elements that it reads are converted."""
 
     def __init__(self, texts: pa.Array) -> None:
         self._texts = texts
@@ -123,11 +123,11 @@ class _Texts:
 def look_up(storage: Storage, bases: Sequence[BaseFile], keys: WantedKeys, pruning: Pruning) -> list[KeyMatches]:
     """Find the wanted keys in base files; return one `KeyMatches` per file, in the order of `bases`.
 
-    Files whose footers rule out no key are searched together, because building a hash of all wanted keys costs more than reading
-    the keys of one file.
+    Files whose footers rule out no key are searched together, because building a hash table of all wanted keys costs more than
+    reading the keys of one file.
 
     Args:
-        pruning: the parts of the footers that may rule out keys.
+        pruning: which parts of the footers (key range, bloom filter) may rule out keys.
     """
     matches: dict[int, KeyMatches] = {}
     together: dict[int, pa.ChunkedArray] = {}
@@ -162,10 +162,12 @@ def _read_keys(file: pq.ParquetFile, base: BaseFile) -> pa.ChunkedArray:
 
 
 def _look_up_together(key_columns: Mapping[int, pa.ChunkedArray], keys: WantedKeys) -> dict[int, KeyMatches]:
-    """Find all wanted keys in the key columns of several base files, with one hash table; return the matches by file number.
+    """Find all wanted keys in the key columns of several base files, with one hash table for all files.
+
+    Return the matches by file number.
 
     Args:
-        key_columns: the key column of each file, by file number.
+        key_columns: the key column of each file, by the number of the file in the argument `bases` of `look_up`.
     """
     if not key_columns:
         return {}
@@ -187,7 +189,7 @@ def holds_any_key(storage: Storage, base: BaseFile, keys: WantedKeys, pruning: P
     """Whether a base file holds any of the wanted keys. Stops reading at the first row group with a wanted key.
 
     Args:
-        pruning: the parts of the footer that may rule out keys.
+        pruning: which parts of the footer (key range, bloom filter) may rule out keys.
     """
     file = open_base_file(storage, base.path)
     chosen = _candidates(file, keys, pruning)
@@ -199,16 +201,12 @@ def holds_any_key(storage: Storage, base: BaseFile, keys: WantedKeys, pruning: P
     return any((find_positions(rows[KEY_COLUMN], wanted) >= 0).any() for rows in row_groups)
 
 
-def read_key_range(storage: Storage, base: BaseFile) -> tuple[str, str] | None:
-    """Return the least and the greatest record key of a base file, from its footer; None if the footer does not hold them."""
-    footer = read_footer(open_base_file(storage, base.path))
-    if FOOTER_MIN_KEY not in footer or FOOTER_MAX_KEY not in footer:
-        return None
-    return footer[FOOTER_MIN_KEY], footer[FOOTER_MAX_KEY]
-
-
 def _candidates(file: pq.ParquetFile, keys: WantedKeys, pruning: Pruning) -> Positions | None:
-    """Return the positions of the wanted keys that a base file may hold by its footer; None if the footer rules out no key."""
+    """Return the positions of the wanted keys that a base file may hold according to its footer; None if all may be in it.
+
+    Args:
+        pruning: which parts of the footer (key range, bloom filter) to use.
+    """
     if not (pruning.ranges or pruning.blooms):
         return None
     footer = read_footer(file)
