@@ -1,22 +1,26 @@
 """Shows the stages of a long operation to the user while they run, and times them for the commit.
 
-Nothing is shown unless the program runs in a terminal or a notebook, or `penstock.progress=on` is set. This module does not
-import Spark.
+In a terminal each stage leaves one line. In a notebook an operation has one line, which is updated while it runs and ends as a
+summary. Nothing is shown elsewhere, unless `penstock.progress=on` is set. This module does not import Spark.
 """
 
 from __future__ import annotations
 
+import html
 import json
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from io import StringIO
+from types import TracebackType
 from typing import Any
 
 from penstock import clock
-from penstock.interrupt import check_interrupt
+from penstock.errors import CommitUnknown
+from penstock.interrupt import check_interrupt, is_interrupted
+from penstock.report_table import make_printable
 
 _REFRESH_EVERY_S = 0.5
 
@@ -53,10 +57,13 @@ class StageNotes:
 class Stages:
     """The stages of one operation, for example of an upsert. Records the time of each, and shows them if the mode says so.
 
+    Use it in a `with` statement around the operation: a notebook shows the outcome when the block ends.
+
     Args:
         title: the operation and the table, such as "upsert trips".
         mode: the value of `penstock.progress`: "on", "off", or "auto" for a terminal or a notebook.
-        around: returns a context manager that is entered for each stage; called with "<title>: <activity of the stage>".
+        around: a function that is called for each stage with "<title>: <activity of the stage>". It returns a context manager,
+            which is entered while the stage runs. Writes and services tag their Spark jobs with it.
     """
 
     def __init__(
@@ -64,9 +71,33 @@ class Stages:
     ) -> None:
         self.title = title
         self.done: list[StageTime] = []
-        is_shown = mode == "on" or (mode == "auto" and _is_interactive())
-        self._display = _Display(title) if is_shown else None
+        self._display = _make_display(mode)
         self._around = around or _no_context
+        self._began = clock.monotonic_s()
+        #: The finished stages as the summary names them.
+        self._finished: list[str] = []
+        #: The activity of the stage that runs or has failed; empty between stages.
+        self._doing = ""
+        self._reason_to_give_up = ""
+
+    def __enter__(self) -> Stages:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Show the outcome of the operation. Nothing is shown if no stage has begun."""
+        if self._display and (self._finished or self._doing):
+            self._display.close(self.title, *self._summarize(error))
+
+    def restart(self, title: str) -> None:
+        """Begin the operation, or begin it again, under a new title. Stages of an earlier attempt are forgotten."""
+        self.title = title
+        self.done.clear()
+        self._finished.clear()
+        self._doing = ""
+
+    def give_up(self, reason: str) -> None:
+        """Note that the operation is given up without an error, for a reason such as "another process writes"."""
+        self._reason_to_give_up = reason
 
     @contextmanager
     def run(self, name: str, doing: str, tasks: TaskProgress | None = None) -> Iterator[StageNotes]:
@@ -82,16 +113,20 @@ class Stages:
         check_interrupt()
         notes = StageNotes()
         started = clock.monotonic_s()
+        self._doing = doing
         if self._display:
-            self._display.begin(doing, tasks)
+            self._display.begin(self.title, doing, tasks)
         try:
             with self._around(f"{self.title}: {doing}"):
                 yield notes
+            self._doing = ""  # stays set if the stage raises
         finally:
             seconds = clock.monotonic_s() - started
             self.done.append(StageTime(name, round(seconds, 3), notes.rows, notes.size_bytes))
+            rows = f"{format_count(notes.rows, 'row')}, " if notes.rows else ""
+            self._finished.append(f"{doing}: {rows}{seconds:.2f} s")
             if self._display:
-                self._display.end(doing, seconds, notes)
+                self._display.end(self.title, doing, seconds, notes)
 
     def to_text(self) -> str:
         """Return the seconds, rows and bytes of each finished stage as JSON, for the extra metadata of a commit."""
@@ -100,58 +135,189 @@ class Stages:
             stages[stage.name] = {"seconds": stage.seconds, "rows": stage.rows, "bytes": stage.size_bytes}
         return json.dumps(stages)
 
+    def _summarize(self, error: BaseException | None) -> tuple[str, str]:
+        """Return the outcome of the operation, such as "done in 1.20 s", and details on its stages.
+
+        Args:
+            error: the error that ended the operation; None: it succeeded.
+        """
+        seconds = f"{clock.monotonic_s() - self._began:.2f} s"
+        if error is None and not self._reason_to_give_up:
+            return f"done in {seconds}", f"({'; '.join(self._finished)})"
+        if error is None:
+            return f"given up after {seconds}", self._reason_to_give_up
+        place = f"while {self._doing}" if self._doing else "after its last stage"
+        if isinstance(error, KeyboardInterrupt) or is_interrupted():
+            return f"interrupted after {seconds}", place
+        if isinstance(error, CommitUnknown):
+            return f"not known whether it is committed, after {seconds}", place
+        return f"failed after {seconds}", place
+
 
 def _no_context(activity: str) -> AbstractContextManager[None]:
     """Return a context manager that does nothing."""
     return nullcontext()
 
 
-class _Display:
-    """Shows one line per stage on stderr: a spinner with the number of begun tasks while the stage runs, then its duration."""
+def _make_display(mode: str) -> _Display | None:
+    """Return the display for a value of `penstock.progress`; None if nothing is shown."""
+    if mode == "off":
+        return None
+    if _has_kernel():
+        return _NotebookDisplay()
+    return _TerminalDisplay() if mode == "on" or sys.stderr.isatty() else None
 
-    def __init__(self, title: str) -> None:
-        from rich.console import Console
 
-        self._console: Any = Console(stderr=True)
-        self._title = title
-        self._status: Any = None
+class _Display(ABC):
+    """Shows the stages of one operation. A thread updates the running stage."""
+
+    def __init__(self) -> None:
         self._over = threading.Event()
         self._watcher: threading.Thread | None = None
 
-    def begin(self, doing: str, tasks: TaskProgress | None) -> None:
-        """Start the spinner of a stage, and a thread that updates the number of begun tasks."""
-        line = f"[bold]{self._title}[/bold]  {doing}"
-        self._status = self._console.status(line)
-        self._status.start()
+    def begin(self, title: str, doing: str, tasks: TaskProgress | None) -> None:
+        """Show that a stage has begun, and start the thread that updates it."""
         self._over.clear()
-        if tasks is not None and tasks.total > 1:
-            self._watcher = threading.Thread(target=self._watch, args=(line, tasks), daemon=True)
-            self._watcher.start()
+        self._begin_stage(title, doing)
+        self._watcher = threading.Thread(target=self._watch, args=(title, doing, tasks), daemon=True)
+        self._watcher.start()
 
-    def _watch(self, line: str, tasks: TaskProgress) -> None:
-        """Update the number of begun tasks in the spinner's line until the stage is over. Runs in a thread."""
-        while not self._over.wait(_REFRESH_EVERY_S):
-            with suppress(Exception):  # counting may fail, as a listing of markers does: the operation must not
-                self._status.update(f"{line}  {min(tasks.begun(), tasks.total)} of {tasks.total}")
-
-    def end(self, doing: str, seconds: float, notes: StageNotes) -> None:
-        """Stop the spinner, and print the stage with its duration and rows."""
+    def end(self, title: str, doing: str, seconds: float, notes: StageNotes) -> None:
+        """Stop the thread, and show that the stage has ended."""
         self._over.set()
         if self._watcher is not None:
             self._watcher.join()
             self._watcher = None
+        self._end_stage(title, doing, seconds, notes)
+
+    @abstractmethod
+    def close(self, title: str, outcome: str, details: str) -> None:
+        """Show the outcome of the whole operation."""
+
+    def _watch(self, title: str, doing: str, tasks: TaskProgress | None) -> None:
+        """Update the running stage until it is over. Runs in a thread."""
+        began = clock.monotonic_s()
+        while not self._over.wait(_REFRESH_EVERY_S):
+            with suppress(Exception):  # counting may fail, as a listing of markers does: the operation must not
+                counted = ""
+                if tasks is not None and tasks.total > 1:
+                    counted = f"{min(tasks.begun(), tasks.total)} of {tasks.total}"
+                self._update_stage(title, doing, counted, clock.monotonic_s() - began)
+
+    @abstractmethod
+    def _begin_stage(self, title: str, doing: str) -> None:
+        """Show that a stage has begun."""
+
+    @abstractmethod
+    def _update_stage(self, title: str, doing: str, counted: str, seconds: float) -> None:
+        """Show how many tasks of the running stage have begun (empty: not known), and for how many seconds it has run."""
+
+    @abstractmethod
+    def _end_stage(self, title: str, doing: str, seconds: float, notes: StageNotes) -> None:
+        """Show that a stage has ended."""
+
+
+class _TerminalDisplay(_Display):
+    """Shows one line per stage on stderr: a spinner with the number of begun tasks while the stage runs, then its duration."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        super().__init__()
+        self._console: Any = Console(stderr=True)
+        self._status: Any = None
+
+    def close(self, title: str, outcome: str, details: str) -> None:
+        """Show nothing: each stage has left its line."""
+
+    def _begin_stage(self, title: str, doing: str) -> None:
+        """Start the spinner of a stage."""
+        self._status = self._console.status(_mark_up(title, "bold", doing))
+        self._status.start()
+
+    def _update_stage(self, title: str, doing: str, counted: str, seconds: float) -> None:
+        """Update the number of begun tasks in the spinner's line."""
+        if counted:
+            self._status.update(f"{_mark_up(title, 'bold', doing)}  {counted}")
+
+    def _end_stage(self, title: str, doing: str, seconds: float, notes: StageNotes) -> None:
+        """Stop the spinner, and print the stage with its duration and rows."""
         self._status.stop()
-        rows = f"  {notes.rows:,} rows" if notes.rows else ""
-        self._console.print(f"[dim]{self._title}[/dim]  {doing}  [green]{seconds:.2f} s[/green]{rows}", highlight=False)
+        rows = f"  {format_count(notes.rows, 'row')}" if notes.rows else ""
+        self._console.print(f"{_mark_up(title, 'dim', doing)}  [green]{seconds:.2f} s[/green]{rows}", highlight=False)
 
 
-def _is_interactive() -> bool:
-    """Whether the program runs in a terminal or a notebook."""
-    return sys.stderr.isatty() or _has_kernel()
+def _mark_up(title: str, style: str, doing: str) -> str:
+    """Return the begin of a line in the markup of rich. Brackets in the name of a table are text, not markup."""
+    from rich.markup import escape
+
+    return f"[{style}]{escape(make_printable(title))}[/{style}]  {escape(doing)}"
+
+
+class _NotebookDisplay(_Display):
+    """Shows one line per operation in the output of a notebook cell. Updates replace it; the last one is a summary.
+
+    An error of the notebook must not end the operation, so that all errors of the display are suppressed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: The handle of the displayed line; None before the first stage.
+        self._handle: Any = None
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def close(self, title: str, outcome: str, details: str) -> None:
+        """Replace the line by the summary."""
+        self._show(title, outcome, details)
+        self._is_closed = True
+
+    def _begin_stage(self, title: str, doing: str) -> None:
+        """Show the activity of the stage."""
+        self._show(title, f"{doing} …")
+
+    def _update_stage(self, title: str, doing: str, counted: str, seconds: float) -> None:
+        """Show the number of begun tasks, and the seconds since the stage began."""
+        details = f"{counted}, {seconds:.0f} s" if counted else f"{seconds:.0f} s"
+        self._show(title, f"{doing} …", details)
+
+    def _end_stage(self, title: str, doing: str, seconds: float, notes: StageNotes) -> None:
+        """Show nothing: the next stage or the summary follows."""
+
+    def _show(self, title: str, text: str, details: str = "") -> None:
+        """Display the line, or replace the displayed one."""
+        from IPython.display import DisplayHandle
+
+        content = _format_line(title, text, details)
+        with self._lock, suppress(Exception):
+            if self._is_closed:  # an update of a thread that Ctrl-C left behind
+                return
+            if self._handle is None:
+                self._handle = DisplayHandle()
+                self._handle.display(content, raw=True)
+            else:
+                self._handle.update(content, raw=True)
+
+
+def _format_line(title: str, text: str, details: str) -> dict[str, str]:
+    """Return a progress line for a notebook, as plain text and as HTML.
+
+    Args:
+        details: the end of the line, which HTML shows paler; empty: none.
+    """
+    title, text, details = map(make_printable, (title, text, details))
+    pale = f' <span style="opacity:0.65">{html.escape(details)}</span>' if details else ""
+    return {
+        "text/plain": f"{title}: {text} {details}".rstrip(),
+        "text/html": f"<div><b>{html.escape(title)}</b>: {html.escape(text)}{pale}</div>",
+    }
 
 
 def _has_kernel() -> bool:
-    """Whether this process is the kernel of a notebook. That ipykernel is imported is no sign: PySpark 4 imports it by itself."""
+    """Whether this process is the kernel of a notebook.
+
+    That the module `ipykernel` is imported does not prove it, because PySpark 4 imports that module by itself.
+    """
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return getattr(shell, "kernel", None) is not None
@@ -169,21 +335,3 @@ def format_bytes(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
         count /= 1000
     raise AssertionError
-
-
-def format_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], width: int = 120) -> str:
-    """Return a table as text, as a terminal of `width` characters shows it.
-
-    The first column is aligned left, the others right.
-    """
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", header_style="bold")
-    for number, name in enumerate(headers):
-        table.add_column(name, justify="left" if number == 0 else "right")
-    for row in rows:
-        table.add_row(*row)
-    console = Console(width=width, record=True, file=StringIO())
-    console.print(table)
-    return console.export_text().rstrip()

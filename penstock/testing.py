@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,8 +23,8 @@ from penstock.merge.kernels.marks import FRESH, GONE
 from penstock.merge.payloads import unknown_payload
 from penstock.merge.row_choice import Choice
 from penstock.merge.user.merger import UserMerger, make_user_merger
-from penstock.progress import format_table
 from penstock.registry import Kind, Registered, find_registered, find_registration
+from penstock.report_table import ColumnHead, ReportTable
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("name", pa.string()), ("amount", pa.float64())])
 
@@ -41,17 +42,30 @@ _NULLS = 0.15
 
 @dataclass(frozen=True)
 class CounterExample:
-    """Rows that break a law: the input rows, and the result of each side of the law. A row is None if the key is deleted."""
+    """Rows that break a law: the input rows, and the result of each side of the law.
+
+    `rows` maps each input (`a`, `b`, for associativity also `c`) and the two formulas, such as `f(a, b)`, to their row; to None
+    if the key is deleted.
+    """
 
     law: str
     rows: dict[str, dict[str, Any] | None]
 
     def __str__(self) -> str:
+        return self._to_table().to_text()
+
+    def _repr_html_(self) -> str:
+        """Return the rows as an HTML table, for notebooks."""
+        return self._to_table().to_html()
+
+    def _to_table(self) -> ReportTable:
+        """Return the rows as a table with one column per field."""
         names: dict[str, None] = {}
         for row in self.rows.values():
             names |= dict.fromkeys(row or ())
         cells = [[side, *(_format_cell(row, name) for name in names)] for side, row in self.rows.items()]
-        return f"not {self.law}: {LAWS[self.law]}\n" + format_table("", ["", *names], cells)
+        heads = [ColumnHead(""), *(ColumnHead(name, right=True) for name in names)]
+        return ReportTable(f"not {self.law}: {LAWS[self.law]}", heads, cells)
 
 
 @dataclass(frozen=True)
@@ -68,10 +82,19 @@ class Laws:
         return next((example for example in self.broken if example.law == law), None)
 
     def __str__(self) -> str:
-        held = f"{self.name}: {', '.join(self.held) or 'no law'} held on {self.tried} examples"
-        return "\n\n".join([held, *map(str, self.broken)])
+        return "\n\n".join([self._summary, *map(str, self.broken)])
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return the laws that held, and a table per counter-example, as HTML for notebooks."""
+        tables = [example._repr_html_() for example in self.broken]
+        return "".join([f"<div>{html.escape(self._summary)}</div>", *tables])
+
+    @property
+    def _summary(self) -> str:
+        """The laws that held, in one line."""
+        return f"{self.name}: {', '.join(self.held) or 'no law'} held on {self.tried} examples"
 
 
 def check_merger(
@@ -124,7 +147,11 @@ def check_merger(
 
 
 def _find_function(merger: str | Callable[..., Any], kind: str) -> Registered:
-    """Return the registered function of this name, or the function itself as a `Registered`, of the given kind if not registered.
+    """Return the function to check as a `Registered`.
+
+    Args:
+        merger: the name of a registered function, or a function.
+        kind: `merger` or `payload`, for a function that is not registered.
 
     Raises:
         OptionError: no function of this name is registered.
@@ -233,7 +260,9 @@ def _generate_column(random: np.random.Generator, field: pa.Field, count: int, n
 
 
 def _list_samples(kind: pa.DataType) -> list[Any]:
-    """Return a few small values of a type, from which columns are generated. Sums of the fractions are exact: sums keep the laws.
+    """Return a few small values of a type, from which columns are generated.
+
+    The floating-point samples can be added without rounding. Otherwise a function that adds values would seem not associative.
 
     Raises:
         SchemaError: there are no samples of this type.
@@ -275,7 +304,7 @@ _SAMPLES: list[tuple[Callable[[pa.DataType], bool], list[Any]]] = [
 
 
 def _are_same(left: Any, right: Any) -> bool:
-    """Whether two rows or values are equal, where NaN equals NaN, also inside structs and lists."""
+    """Whether two rows or values are equal. NaN equals NaN, also inside structs and lists."""
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(_are_same(left[name], right[name]) for name in left)
     if isinstance(left, list) and isinstance(right, list):

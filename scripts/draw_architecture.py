@@ -49,6 +49,7 @@ PARTS = {
     "registry": "user functions by name",
     "error_text": "errors as text",
     "package_zip": "zip of the package",
+    "report_table": "text and HTML",
     "errors": "the typed errors",
     "clock": "time, ids",
     "process": "who is alive",

@@ -2,8 +2,8 @@
 
 `table.py` creates and opens a table. `write.py`, `read.py` and `inspect.py` hold the methods for daily use; `compaction.py`,
 `clustering.py`, `cleaning.py`, `restoring.py`, `repairing.py` and `maintenance.py` hold the methods of table services. Each
-module also holds the reports that its methods return; `report.py` holds what reports have in common. Every method uses the same
-pipeline as `df.write.format("hudi")`.
+module also holds the reports (result objects that print as tables) that its methods return; `report.py` holds their base class.
+Every method uses the same pipeline as `df.write.format("hudi")`.
 """
 
 from penstock.api.cleaning import Cleaned
@@ -13,7 +13,7 @@ from penstock.api.index_report import IndexReport, IndexUse
 from penstock.api.inspect import DataFile, Files, History, HistoryEntry
 from penstock.api.maintenance import FileProblems, Health, ServiceRun, ServiceRuns
 from penstock.api.repairing import Repaired
-from penstock.api.report import Commit
+from penstock.api.report import Commit, Commits
 from penstock.api.restoring import Restored, SavepointEntry, Savepoints
 from penstock.api.table import Table
 from penstock.api.write import MergePlan, SortMode
@@ -21,6 +21,7 @@ from penstock.api.write import MergePlan, SortMode
 __all__ = [
     "Cleaned",
     "Commit",
+    "Commits",
     "DataFile",
     "FileProblems",
     "Files",

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from penstock.api.handle import TableHandle
 from penstock.door.services import make_stages
 from penstock.options import check_combinations
+from penstock.report_table import HtmlFields
 from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
 from penstock.timeline.clean_file import CleanResult
 
 
 @dataclass(frozen=True)
-class Cleaned:
+class Cleaned(HtmlFields):
     """The result of a clean: how many old files it deleted.
 
     Example:
@@ -46,7 +47,7 @@ class CleaningMethods(TableHandle):
             options: options by their keys, for example `hoodie.cleaner.commits.retained`.
 
         Returns:
-            The last clean; None if there was nothing to delete.
+            The result of the clean, of the last one if a dead clean was finished first; None if there was nothing to delete.
 
         Raises:
             OptionError: options contradict each other.
@@ -63,8 +64,8 @@ class CleaningMethods(TableHandle):
         state = self._state(options or {})
         spark = self._reader()
         check_combinations(state.options)
-        stages = make_stages("clean", state, spark)
-        done = clean(spark, state, stages, due=True)
+        with make_stages("clean", state, spark) as stages:
+            done = clean(spark, state, stages, due=True)
         return _cleaned(done[-1]) if done else None
 
     def archive(self, options: Mapping[str, object] | None = None) -> int:
@@ -91,12 +92,13 @@ class CleaningMethods(TableHandle):
         """
         state = self._state(options or {})
         check_combinations(state.options)
-        done = archive(state, make_stages("archive", state, None))
+        with make_stages("archive", state, None) as stages:
+            done = archive(state, stages)
         return len(done.instants) if done else 0
 
 
 def _cleaned(result: CleanResult) -> Cleaned:
-    """Return the result of a clean as `Cleaned`, with the counts of all partitions added up."""
+    """Add up the counts of a clean over all partitions, and return them as the result of `Table.clean`."""
     partitions = result.partitions.values()
     return Cleaned(
         instant=result.instant,

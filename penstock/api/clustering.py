@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from penstock import options as o
 from penstock.api.handle import TableHandle
-from penstock.api.report import Column, Commit, Report, number
+from penstock.api.report import Column, Commit, Commits, Report, number
 from penstock.door.services import make_stages
+from penstock.report_table import HtmlFields
 from penstock.services.clustering.service import CLUSTERING
 from penstock.services.clustering.unschedule import unschedule_clustering
 from penstock.services.planned import run_plan, schedule, schedule_and_run
@@ -20,7 +21,7 @@ from penstock.timeline.instant import Instant
 
 
 @dataclass(frozen=True)
-class PendingClustering:
+class PendingClustering(HtmlFields):
     """A clustering plan that is not completed, and how much it will rewrite.
 
     Example:
@@ -76,7 +77,7 @@ class PendingClusterings(Report[PendingClustering]):
 class ClusteringMethods(TableHandle):
     """The methods of `Table` for clustering, which rewrites small files into larger files, sorted if the options name columns."""
 
-    def cluster(self, instant: str | None = None, options: Mapping[str, object] | None = None) -> list[Commit]:
+    def cluster(self, instant: str | None = None, options: Mapping[str, object] | None = None) -> Commits:
         """Rewrite small files into larger ones, sorted by the columns that the options name. Other processes may write.
 
         Pending plans are run first. Then a new plan is made and run, regardless of the number of commits since the last one.
@@ -101,13 +102,13 @@ class ClusteringMethods(TableHandle):
         """
         state = self._state(options or {})
         spark = self._reader()
-        stages = make_stages(CLUSTERING.title, state, spark)
-        if instant is not None:
-            commit = run_plan(spark, state, instant, CLUSTERING, stages)
-            done = [] if commit is None else [commit]
-        else:
-            done = schedule_and_run(spark, state, CLUSTERING, stages, due=True)
-        return [Commit.of(commit.instant, commit.metadata) for commit in done]
+        with make_stages(CLUSTERING.title, state, spark) as stages:
+            if instant is not None:
+                commit = run_plan(spark, state, instant, CLUSTERING, stages)
+                done = [] if commit is None else [commit]
+            else:
+                done = schedule_and_run(spark, state, CLUSTERING, stages, due=True)
+        return Commits(Commit.of(commit.instant, commit.metadata) for commit in done)
 
     def schedule_clustering(
         self, *, if_due: bool = False, options: Mapping[str, object] | None = None
@@ -165,7 +166,7 @@ class ClusteringMethods(TableHandle):
 
 
 def _describe_plan(instant: Instant, plan: ClusteringPlan) -> PendingClustering:
-    """Return the report entry of a clustering plan."""
+    """Return a pending clustering plan as an entry of `PendingClusterings`, with its file groups and new files counted."""
     slices = list(plan.slices)
     return PendingClustering(
         instant=instant.time,

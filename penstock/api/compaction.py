@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.api.handle import TableHandle
-from penstock.api.report import Column, Commit, Report, number, size
+from penstock.api.report import Column, Commit, Commits, Report, number, size
 from penstock.door.services import make_stages
+from penstock.report_table import HtmlFields
 from penstock.services.compaction.service import COMPACTION
 from penstock.services.compaction.unschedule import repair, unschedule
 from penstock.services.log_compaction.service import LOG_COMPACTION
@@ -21,7 +22,7 @@ from penstock.timeline.instant import Instant
 
 
 @dataclass(frozen=True)
-class PendingCompaction:
+class PendingCompaction(HtmlFields):
     """A compaction plan that is not completed, and how much it will merge.
 
     Example:
@@ -66,9 +67,9 @@ class PendingCompactions(Report[PendingCompaction]):
 
 
 class CompactionMethods(TableHandle):
-    """The methods of `Table` for compaction (merges logs into base files) and log compaction (joins small log blocks)."""
+    """The methods of `Table` for compaction (merges log files into base files) and log compaction (joins small log blocks)."""
 
-    def compact(self, instant: str | None = None, options: Mapping[str, object] | None = None) -> list[Commit]:
+    def compact(self, instant: str | None = None, options: Mapping[str, object] | None = None) -> Commits:
         """Merge the log files of a merge-on-read table into base files. Other processes may write at the same time.
 
         Pending plans are run first. Then a plan for the remaining log files is made and run, even if the options do not ask for
@@ -94,15 +95,15 @@ class CompactionMethods(TableHandle):
         """
         state = self._state(options or {})
         spark = self._reader()
-        stages = make_stages(COMPACTION.title, state, spark)
-        if instant is not None:
-            commit = run_plan(spark, state, instant, COMPACTION, stages)
-            done = [] if commit is None else [commit]
-        else:
-            done = schedule_and_run(spark, state, COMPACTION, stages, due=True)
-        return [Commit.of(commit.instant, commit.metadata) for commit in done]
+        with make_stages(COMPACTION.title, state, spark) as stages:
+            if instant is not None:
+                commit = run_plan(spark, state, instant, COMPACTION, stages)
+                done = [] if commit is None else [commit]
+            else:
+                done = schedule_and_run(spark, state, COMPACTION, stages, due=True)
+        return Commits(Commit.of(commit.instant, commit.metadata) for commit in done)
 
-    def compact_logs(self, options: Mapping[str, object] | None = None) -> list[Commit]:
+    def compact_logs(self, options: Mapping[str, object] | None = None) -> Commits:
         """Join the log blocks of file groups with many log blocks into larger ones. Base files are not changed.
 
         Nothing is done while a write is in progress.
@@ -123,9 +124,9 @@ class CompactionMethods(TableHandle):
         """
         state = self._state(options or {})
         spark = self._reader()
-        stages = make_stages(LOG_COMPACTION.title, state, spark)
-        done = schedule_and_run(spark, state, LOG_COMPACTION, stages, due=True)
-        return [Commit.of(commit.instant, commit.metadata) for commit in done]
+        with make_stages(LOG_COMPACTION.title, state, spark) as stages:
+            done = schedule_and_run(spark, state, LOG_COMPACTION, stages, due=True)
+        return Commits(Commit.of(commit.instant, commit.metadata) for commit in done)
 
     def schedule_compaction(
         self, *, if_due: bool = False, options: Mapping[str, object] | None = None
@@ -205,7 +206,7 @@ class CompactionMethods(TableHandle):
 
 
 def _describe_plan(instant: Instant, plan: CompactionPlan) -> PendingCompaction:
-    """Return the report entry of a compaction plan."""
+    """Return a pending compaction plan as an entry of `PendingCompactions`, with its file groups and log files counted."""
     return PendingCompaction(
         instant=instant.time,
         state=instant.state.name.lower(),

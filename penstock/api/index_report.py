@@ -11,12 +11,13 @@ import pyarrow as pa
 
 from penstock.api.report import Column, Report, number
 from penstock.index.previous_index import INDEX_FIGURES
+from penstock.report_table import HtmlFields
 from penstock.table.state import TableState
 from penstock.timeline.store import read_metadata
 
 
 @dataclass(frozen=True)
-class IndexUse:
+class IndexUse(HtmlFields):
     """How many files and keys the index read in one write.
 
     Example:
@@ -46,7 +47,10 @@ class IndexUse:
 
     @property
     def false_positive_rate(self) -> float | None:
-        """The share of the base files without an incoming key that were opened; None if every base file held an incoming key."""
+        """Of the base files that held no incoming key, the share that was opened; None if every base file held an incoming key.
+
+        They were opened because the key range and bloom filter in their footers did not exclude the incoming keys.
+        """
         without = self.files - self.holding
         return (self.opened - self.holding) / without if without else None
 

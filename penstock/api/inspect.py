@@ -13,6 +13,7 @@ from penstock.api.handle import TableHandle, check_partition
 from penstock.api.index_report import IndexReport, index_report
 from penstock.api.report import ROWS, Column, Commit, Report, number, size
 from penstock.filegroup.model import FileSlice
+from penstock.report_table import HtmlFields
 from penstock.table.listing import list_base_slices
 from penstock.table.state import TableState
 from penstock.timeline.instant import WRITE_ACTIONS, Instant, parse_time
@@ -22,7 +23,7 @@ _SHORT_ID = 8
 
 
 @dataclass(frozen=True)
-class HistoryEntry:
+class HistoryEntry(HtmlFields):
     """One instant of the timeline. The operation and the counts are None unless it is a completed write.
 
     Example:
@@ -45,7 +46,7 @@ class HistoryEntry:
 
 
 @dataclass(frozen=True)
-class DataFile:
+class DataFile(HtmlFields):
     """The current base file of a file group, and how many log files belong to it.
 
     Example:
@@ -198,7 +199,7 @@ class InspectMethods(TableHandle):
 
 
 def _history_entry(state: TableState, instant: Instant) -> HistoryEntry:
-    """Return the history entry of an instant, with operation and counts if it is a completed write."""
+    """Return an instant as an entry of `History`. It has the operation and counts if it is a completed write."""
     entry = HistoryEntry(
         instant=instant.time, time=parse_time(instant.time), action=instant.action.value, state=instant.state.name.lower()
     )
@@ -233,7 +234,7 @@ def _count_rows_by_file(state: TableState, slices: Sequence[FileSlice]) -> dict[
 
 
 def _describe_file(slice_: FileSlice, rows: Mapping[str, int]) -> DataFile:
-    """Return the report entry of the base file of a slice.
+    """Return the base file of a slice as an entry of `Files`.
 
     Args:
         rows: the number of rows of base files, by path relative to the base path of the table.

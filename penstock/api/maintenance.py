@@ -16,6 +16,7 @@ from penstock.door.expire import EXPIRE_PARTITIONS, expire_partitions
 from penstock.door.follow_ups import describe_error
 from penstock.door.services import make_stages, services_for
 from penstock.errors import OptionError
+from penstock.report_table import HtmlFields
 from penstock.services.file_check import FileProblem, check_files
 from penstock.services.health import Finding, check_health
 from penstock.table.state import reload_table
@@ -55,7 +56,7 @@ class FileProblems(Report[FileProblem]):
 
 
 @dataclass(frozen=True)
-class ServiceRun:
+class ServiceRun(HtmlFields):
     """The result of one table service in a run: what it did, that it was not due, or why it failed.
 
     Example:
@@ -159,8 +160,8 @@ class MaintenanceMethods(TableHandle):
                 f"{o.TTL_DAYS.key}={state.options[o.TTL_DAYS]} keeps all partitions; set the number of days to keep a partition"
             )
         began = clock.monotonic_s()
-        stages = make_stages(EXPIRE_PARTITIONS.title, state, spark)
-        done = expire_partitions(turn_off_metadata_table(state), stages, spark)
+        with make_stages(EXPIRE_PARTITIONS.title, state, spark) as stages:
+            done = expire_partitions(turn_off_metadata_table(state), stages, spark)
         return replace(Commit.of(done.instant, done.metadata), seconds=clock.monotonic_s() - began) if done else None
 
     def run_due(
@@ -199,7 +200,8 @@ class MaintenanceMethods(TableHandle):
             error = None
             try:
                 spark = self._reader() if service.uses_spark else None
-                done = service.run_due(spark, reload_table(state), make_stages(service.title, state, spark))
+                with make_stages(service.title, state, spark) as stages:
+                    done = service.run_due(spark, reload_table(state), stages)
             except Exception as e:  # any error: the next service runs in any case
                 error = describe_error(e)
             runs.append(ServiceRun(service.name, done, clock.monotonic_s() - began, error))

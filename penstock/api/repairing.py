@@ -79,5 +79,6 @@ class RepairMethods(TableHandle):
         if dry_run or not state.is_merge_on_read:
             return Repaired(find_damaged_groups(state), state.config.name)
         spark = self._reader()
-        found, done = repair_logs(spark, state, make_stages("repair", state, spark))
+        with make_stages("repair", state, spark) as stages:
+            found, done = repair_logs(spark, state, stages)
         return Repaired(found, state.config.name, [Commit.of(commit.instant, commit.metadata) for commit in done])

@@ -1,28 +1,25 @@
 """`Commit` and `Report`: the results of the methods of `Table`. Both are immutable and print as tables.
 
 A report is a sequence of small dataclasses. `print` and the Python prompt show it as a text table, rich and notebooks as their
-own kind of table; `to_arrow` and `to_pandas` convert it. Each kind of report is defined next to the methods that return it. This
-module reads no files.
+own kind of table (`report_table.py`); `to_arrow` and `to_pandas` convert it. Each kind of report is defined next to the methods
+that return it. This module reads no files.
 """
 
 from __future__ import annotations
 
-import html
-import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, overload
 
 import pyarrow as pa
-from rich import box
-from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table as RichTable
-from rich.text import Text
 
 from penstock.commit.change import FRESHNESS_MS, LATENCY_MS
 from penstock.progress import format_bytes
+from penstock.report_table import ColumnHead, ReportTable
 from penstock.timeline.commit_file import CommitMetadata
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
 
 T = TypeVar("T")
 
@@ -86,11 +83,25 @@ class Commit:
 
     def _repr_html_(self) -> str:
         """Return the commit as an HTML table, for notebooks."""
-        return _html(f"Commit {self.instant}", _COMMIT_COLUMNS, [self])
+        return _make_table(f"Commit {self.instant}", _COMMIT_COLUMNS, [self]).to_html()
+
+
+class Commits(list[Commit]):
+    """The commits of the plans that a table service ran: a list that notebooks show as a table.
+
+    Example:
+        >>> commits = mor.compact()
+        >>> [commit.operation for commit in commits]
+        ['compact']
+    """
+
+    def _repr_html_(self) -> str:
+        """Return the commits as an HTML table, for notebooks."""
+        return _make_table("Commits", (Column("instant", lambda c: str(c.instant)), *_COMMIT_COLUMNS), self).to_html()
 
 
 def _whole(text: str | None) -> int | None:
-    """Return the integer in a string of the commit's extra metadata; None for None."""
+    """Parse an integer of a commit's extra metadata, which stores it as a string; return None if `text` is None."""
     return None if text is None else int(text)
 
 
@@ -115,7 +126,7 @@ class Report(Sequence[T], Generic[T]):
     columns: ClassVar[tuple[Column, ...]]
     schema: ClassVar[pa.Schema]
     #: What an empty report says instead of a table without rows.
-    if_empty: ClassVar[str] = ""
+    if_empty: ClassVar[str] = "none"
 
     def __init__(self, entries: Sequence[T], about: str) -> None:
         self._entries = tuple(entries)
@@ -152,33 +163,21 @@ class Report(Sequence[T], Generic[T]):
 
     def __rich__(self) -> RichTable:
         """Return the report as a table of the library rich."""
-        table = RichTable(
-            title=self._heading, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
-        )
-        for column in self.shown:
-            table.add_column(column.title, justify="right" if column.right else "left", no_wrap=True)
-        for entry in self._entries:
-            table.add_row(*(Text(column.text(entry)) for column in self.shown))
-        return table
+        return self._to_table().to_rich()
 
     def __str__(self) -> str:
         """Return the report as a text table, as wide as its content."""
-        if self.if_empty and not self._entries:
-            return f"{self._heading}: {self.if_empty}"
-        table = self.__rich__()
-        console = Console(file=io.StringIO(), width=10_000)
-        width = max(Measurement.get(console, console.options, table).maximum, len(self._heading))
-        with console.capture() as captured:
-            console.print(table, width=width)
-        return "\n".join(line.rstrip() for line in captured.get().splitlines())
+        return self._to_table().to_text()
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         """Return the report as an HTML table, for notebooks."""
-        if self.if_empty and not self._entries:
-            return f"<p>{html.escape(str(self))}</p>"
-        return _html(self._heading, self.shown, self._entries)
+        return self._to_table().to_html()
+
+    def _to_table(self) -> ReportTable:
+        """Return the report as a table of texts."""
+        return _make_table(self._heading, self.shown, self._entries, self.if_empty)
 
     @property
     def _heading(self) -> str:
@@ -186,20 +185,17 @@ class Report(Sequence[T], Generic[T]):
         return f"{self.title} of {self._about}"
 
 
-def _html(title: str, columns: Sequence[Column], entries: Sequence[Any]) -> str:
-    """Return entries as an HTML table with a caption."""
+def _make_table(heading: str, columns: Sequence[Column], entries: Sequence[Any], if_empty: str = "none") -> ReportTable:
+    """Return entries as a table of texts, one row per entry.
 
-    def cell(tag: str, column: Column, text: str) -> str:
-        """Return one cell of the table.
-
-        Args:
-            tag: `th` for a cell of the head, `td` for others.
-        """
-        return f'<{tag} style="text-align:{"right" if column.right else "left"}">{html.escape(text)}</{tag}>'
-
-    head = "".join(cell("th", c, c.title) for c in columns)
-    rows = "".join(f"<tr>{''.join(cell('td', c, c.text(e)) for c in columns)}</tr>" for e in entries)
-    return f"<table><caption>{html.escape(title)}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    Args:
+        if_empty: what the table says if there are no entries.
+    """
+    heads = [ColumnHead(column.title, column.right) for column in columns]
+    rows = []
+    for entry in entries:
+        rows.append([column.text(entry) for column in columns])
+    return ReportTable(heading, heads, rows, if_empty)
 
 
 def number(name: str) -> Callable[[Any], str]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.api.handle import TableHandle
 from penstock.api.report import Column, Commit, Report
 from penstock.door.services import make_stages
+from penstock.report_table import HtmlFields
 from penstock.services.restore import restore
 from penstock.services.rollback.requested import roll_back_to
 from penstock.services.savepoint import create_savepoint, delete_savepoint
@@ -19,7 +20,7 @@ from penstock.timeline.savepoint_file import Savepoint
 
 
 @dataclass(frozen=True)
-class SavepointEntry:
+class SavepointEntry(HtmlFields):
     """A savepoint: a commit whose files are kept, so that the table can be restored to it.
 
     Example:
@@ -36,7 +37,7 @@ class SavepointEntry:
 
 
 @dataclass(frozen=True)
-class Restored:
+class Restored(HtmlFields):
     """The result of a restore: what it removed from the table.
 
     Example:
@@ -163,8 +164,8 @@ class RestoreMethods(TableHandle):
         """
         state = self._state(options or {})
         spark = self._reader()
-        stages = make_stages("restore", state, spark)
-        done = restore(spark, state, to.instant if isinstance(to, SavepointEntry) else to, stages)
+        with make_stages("restore", state, spark) as stages:
+            done = restore(spark, state, to.instant if isinstance(to, SavepointEntry) else to, stages)
         return Restored(done.instant, done.plan.to, tuple(instant.time for instant in done.plan.instants), done.files_deleted)
 
     def rollback(self, instant: str | Commit) -> str:
@@ -191,12 +192,12 @@ class RestoreMethods(TableHandle):
 
 
 def _time(instant: str | Commit | None) -> str | None:
-    """Return the instant of a commit. A string or None is returned unchanged."""
+    """Return the instant that a caller passed as a `Commit` or as a string; None for None."""
     return instant.instant if isinstance(instant, Commit) else instant
 
 
 def _describe_savepoint(savepoint: Savepoint) -> SavepointEntry:
-    """Return the report entry of a savepoint."""
+    """Return a savepoint as an entry of `Savepoints`."""
     made = datetime.fromtimestamp(savepoint.made_ms / 1000, timezone.utc)
     files = sum(map(len, savepoint.files.values()))
     return SavepointEntry(savepoint.instant, made, savepoint.user, savepoint.comment, files)

@@ -30,6 +30,7 @@ from penstock.api.restoring import RestoreMethods
 from penstock.api.write import WriteMethods
 from penstock.commit.swap_tables import finish_overwrite
 from penstock.errors import AlreadyExists, PenstockError, TableExists
+from penstock.report_table import list_properties
 from penstock.storage import open_storage
 from penstock.table.config import TableConfig
 from penstock.table.state import open_table, table_exists
@@ -204,6 +205,21 @@ class Table(
         key = ",".join(config.record_key_fields) or "generated"
         parts = f", partition_by={','.join(config.partition_fields)!r}" if config.partition_fields else ""
         return f"Table({self.path!r}, name={config.name!r}, record_key={key!r}{parts})"
+
+    def _repr_html_(self) -> str:
+        """Return name, path, type and key columns as HTML, for notebooks; only the path if the table cannot be opened."""
+        try:
+            config = self.config
+        except PenstockError:
+            return list_properties("Table", [("path", self.path)]).to_html()
+        properties = [
+            ("path", self.path),
+            ("type", config.table_type),
+            ("record key", ", ".join(config.record_key_fields) or "generated"),
+            ("partitioned by", ", ".join(config.partition_fields) or "nothing"),
+            ("ordered by", config.precombine_field or "nothing: the last row wins"),
+        ]
+        return list_properties(f"Table {config.name}", properties).to_html()
 
 
 def _exists(base_path: str) -> TableExists:

@@ -1,9 +1,9 @@
-"""Deletes partitions that are older than the TTL option allows, by a replacecommit, as `delete_partition` does.
+"""Deletes partitions that are older than the TTL option allows, by a replace commit, as `delete_partition` does.
 
 A concurrent write may be about to change rows of an expired partition, and its changes would be lost with the file groups. So no
 partition is deleted while a write is pending, or if a write completed since the partitions were listed; the next run tries again.
 A write that begins after the last check finds the inflight file, which names the file groups, and raises WriteConflict
-(`commit/conflicts.py`).
+(`commit/conflicts.py` makes this check).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NAME = "end of old partitions"
 
 
 def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | None = None) -> PublishedCommit | None:
-    """Take the expired partitions out of the table, in one replacecommit. Their data files stay until a clean deletes them.
+    """Take the expired partitions out of the table, in one replace commit. Their data files stay until a clean deletes them.
 
     Returns:
         The commit; None if no partition has expired, or if a concurrent write prevents it. The next run tries again.
@@ -47,8 +47,13 @@ def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | N
         # The inflight file must name the groups before the last check for writes: if a write begins now, either this check
         # finds the write, or the write finds the inflight file.
         change.start(replace(make_workload_profile(Operation.DELETE_PARTITION, {}, []), replaced=replaced))
-        if not replaced or waits_for_writes(reload_timeline(table), _NAME, own=change.time, since=table):
+        if not replaced:
             change.abandon()
+            stages.give_up("because no partition is left to delete")
+            return None
+        if waits_for_writes(reload_timeline(table), _NAME, own=change.time, since=table):
+            change.abandon()
+            stages.give_up("because another process writes; the next run tries again")
             return None
         renew_buckets(table, change.time, partitions)
         return change.complete(

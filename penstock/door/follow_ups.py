@@ -35,7 +35,8 @@ def follow_up(spark: SparkSession, table: TableState) -> tuple[str, ...]:
     failed = []
     for service in services:
         try:
-            service.run_after_write(spark, table, make_stages(service.title, table, spark))
+            with make_stages(service.title, table, spark) as stages:
+                service.run_after_write(spark, table, stages)
         # Any error: of Penstock, of Spark, or for a file that another process has just archived or cleaned.
         except Exception as e:
             raises = _raises(table.options, default=service.raises_after_write)

@@ -79,12 +79,16 @@ class _Request:
     storage: Storage
     base_path: str
     options: Options
+    stages: Stages
 
     def rows_of(self, table: TableState | None) -> DataFrame:
-        """Return the incoming rows.
+        """Return the incoming rows. If the caller gave a function that reads them from the table, call it.
 
         Args:
             table: the table as the write found it; None: the write creates the table.
+
+        Raises:
+            TableNotFound: the rows are read from the table, and there is no table.
         """
         if not callable(self.rows):
             return self.rows
@@ -117,12 +121,15 @@ def write(
         KeyboardInterrupt: the user pressed Ctrl-C. Its message says what became of the write.
     """
     storage, base_path = open_storage(path)
-    request = _Request(spark, incoming, storage, base_path, read_options(raw_options))
+    options = read_options(raw_options)
+    stages = Stages("write", options[o.PROGRESS], partial(name_jobs, spark))
+    request = _Request(spark, incoming, storage, base_path, options, stages)
     save_mode = _parse_mode(mode)
     done: PublishedCommit | None = None
     try:
         with catch_interrupts(partial(cancel_jobs, spark)):
-            written = _write_repeatedly(request, path, save_mode)
+            with stages:
+                written = _write_repeatedly(request, path, save_mode)
             if written is None:
                 return None
             done, table = written
@@ -133,10 +140,10 @@ def write(
 
 
 def _describe_interrupt(base_path: str, done: PublishedCommit | None, details: str) -> str:
-    """Return a line on what became of a write at Ctrl-C.
+    """Return a line for the user on what became of a write at Ctrl-C.
 
     Args:
-        done: the commit, if it is published; then what follows a write was interrupted.
+        done: the commit if it is published. Then a table service after the write was interrupted, not the write.
         details: what became of the write or the table service that was under way; empty if none was.
     """
     if done is not None:
@@ -145,7 +152,10 @@ def _describe_interrupt(base_path: str, done: PublishedCommit | None, details: s
 
 
 def _write_repeatedly(request: _Request, path: str, mode: SaveMode) -> tuple[PublishedCommit, TableState] | None:
-    """Write to the table, and begin again if another write comes between. The result is that of `_write_once`."""
+    """Write to the table. If another write began or completed in between (TableChanged), begin again, up to `_ATTEMPTS` times.
+
+    The result is that of `_write_once`.
+    """
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             return _write_once(request, path, mode)
@@ -160,7 +170,7 @@ def _write_once(request: _Request, path: str, mode: SaveMode) -> tuple[Published
     """Write to the table as it is now. Return the commit, and the table for the services that follow; None if nothing is written.
 
     Raises:
-        TableChanged: another write came between, before anything was written.
+        TableChanged: another write began or completed after the table was loaded. No commit was published.
     """
     finish_overwrite(request.storage, request.base_path)
     exists = table_exists(request.storage, request.base_path)
@@ -188,7 +198,7 @@ def _append(request: _Request, path: str) -> tuple[PublishedCommit, TableState]:
     settings = resolve_settings(request.options, table.config, frozenset(rows.columns))
     make_index(settings.options).check(replace(table, options=settings.options))
     prepared = prepare_rows(rows, settings, read_table_schema(table))
-    return _run_operation(request.spark, table, settings, prepared)
+    return _run_operation(request, table, settings, prepared)
 
 
 def _create(request: _Request) -> tuple[PublishedCommit, TableState]:
@@ -209,7 +219,7 @@ def _create(request: _Request) -> tuple[PublishedCommit, TableState]:
         raise TableChanged(f"another process has just created {base_path}. Run the write again") from e
     try:
         make_index(settings.options).check(replace(table, options=settings.options))
-        return _run_operation(request.spark, table, settings, prepared)
+        return _run_operation(request, table, settings, prepared)
     except (CommitUnknown, TableChanged):
         raise  # the commit may be published, or another process writes to the new table: its files are needed
     except (Exception, KeyboardInterrupt):
@@ -221,7 +231,7 @@ def _create(request: _Request) -> tuple[PublishedCommit, TableState]:
 
 
 def _overwrite(request: _Request) -> tuple[PublishedCommit, TableState]:
-    """Replace an existing table: write a new table to a folder next to the old one, then swap the two folders.
+    """Replace an existing table: write a new table to a folder inside the old one, then swap the two (`commit/swap_tables.py`).
 
     Returns:
         The commit of the new table, and the table with the options for the table services that follow.
@@ -267,7 +277,7 @@ def _refuse_foreign_files(storage: Storage, base_path: str) -> None:
 
 
 def _run_operation(
-    spark: SparkSession, table: TableState, settings: WriteSettings, prepared: PreparedRows
+    request: _Request, table: TableState, settings: WriteSettings, prepared: PreparedRows
 ) -> tuple[PublishedCommit, TableState]:
     """Roll back earlier writes that failed, then run the operation in the settings.
 
@@ -275,7 +285,8 @@ def _run_operation(
         The commit, and the table with the options for the table services that follow.
 
     Raises:
-        TableChanged: another write completed since the rows were prepared. They may depend on the table's schema and rows.
+        TableChanged: another write completed since the rows were prepared, and the prepared rows may depend on the table's schema
+            and rows.
     """
     table = replace(table, options=settings.options)
     check_inline(table, prepared.avro_schema)
@@ -283,10 +294,9 @@ def _run_operation(
     table = roll_back_failed(turn_off_metadata_table(table))
     if not table.timeline.completed_times <= known:
         raise TableChanged(f"another write to {table.base_path} completed just now. Run the write again")
-    title = f"{settings.operation} {settings.table_name}"
-    stages = Stages(title, settings.options[o.PROGRESS], partial(name_jobs, spark))
+    request.stages.restart(f"{settings.operation} {settings.table_name}")
     run = OPERATIONS[settings.operation]
-    return run(WriteContext(spark, table, settings, prepared, stages, unschedule_clustering)), table
+    return run(WriteContext(request.spark, table, settings, prepared, request.stages, unschedule_clustering)), table
 
 
 def _parse_mode(mode: str | None) -> SaveMode:

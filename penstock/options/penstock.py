@@ -31,8 +31,8 @@ LAST_ROW_WINS: Final = Option(
     "penstock.upsert.last.row.wins",
     boolean,
     False,
-    "With `hoodie.combine.before.upsert=false`: keep only the last row of each key, also in new file groups. `Table.upsert` sets "
-    "it for a table without ordering column.",
+    "With `hoodie.combine.before.upsert=false`: keep only the last row of each key, also in logs and new file groups. "
+    "`Table.upsert` sets it for a table without ordering column.",
 )
 SKIP_DAMAGED_BLOCKS: Final = Option(
     "penstock.log.skip.damaged.blocks",

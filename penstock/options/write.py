@@ -32,7 +32,7 @@ def merger_class(raw: str) -> str:
 
 
 def _with_package(package: str, raw: str) -> str:
-    """Return a class name with `package` in front, unless it has a package or names a module."""
+    """Return a class name with `package` in front, unless the name has a package (a dot) or names a module (a colon)."""
     name = filled(raw)
     return name if "." in name or ":" in name else f"{package}.{name}"
 
@@ -217,7 +217,8 @@ COMBINE_BEFORE_UPSERT: Final = Option(
     boolean,
     True,
     "Combine the incoming rows to one row per key before `upsert`. If false, the last row of a key is merged with the stored "
-    "row, whatever its ordering value is, and a new file group takes all rows of a key, as in Hudi.",
+    "row, whatever its ordering value is, and a new file group takes all rows of a key, as in Hudi. A log takes all rows too; "
+    "its readers combine them by the payload, and a delete among them deletes the key.",
 )
 COMBINE_BEFORE_DELETE: Final = Option(
     "hoodie.combine.before.delete",

@@ -15,6 +15,7 @@ from penstock import clock
 from penstock import options as o
 from penstock.filegroup.model import FileSlice
 from penstock.progress import format_bytes
+from penstock.report_table import HtmlFields
 from penstock.services.clean.retention import clean_policy
 from penstock.table.listing import list_merged_slices
 from penstock.table.pending import find_pending_clusterings
@@ -35,7 +36,7 @@ _FILES_TO_MATTER = 10
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(HtmlFields):
     """One measure of a table's health: its name, its value as text, and a suggestion if the value is bad."""
 
     measure: str
@@ -53,7 +54,7 @@ def check_health(table: TableState, now: datetime | None = None) -> list[Finding
     """Measure the health of a table; return one finding per measure, in the order in which reports show them.
 
     Args:
-        table: the table; its timeline must have been loaded right before.
+        table: the table; its timeline must have been loaded just before this call.
         now: the current time in the timeline's time zone; None to read the clock.
     """
     now = now or (clock.utc_now() if table.config.timeline_utc else clock.local_now())
@@ -83,7 +84,7 @@ def _small_files(table: TableState, slices: Sequence[FileSlice]) -> Finding:
 
 
 def _rows_per_file(table: TableState, slices: Sequence[FileSlice]) -> Finding:
-    """Return the finding on the mean number of rows per current base file. The numbers are read from commit files.
+    """Return the finding on the mean number of rows per base file in the latest file slices. Commit files tell the numbers.
 
     Base files whose commit is archived are not counted.
     """
@@ -103,7 +104,7 @@ def _rows_per_file(table: TableState, slices: Sequence[FileSlice]) -> Finding:
 
 
 def _log_ratio(table: TableState, slices: Sequence[FileSlice]) -> Finding:
-    """Return the finding on the bytes of current log files, compared with the bytes of current base files."""
+    """Return the finding on the bytes of log files in the latest file slices, compared with the bytes of base files there."""
     if not table.is_merge_on_read:
         return Finding("log to base size", "no logs: a copy-on-write table")
     log_bytes = sum(file_slice.log_bytes for file_slice in slices)

@@ -1,17 +1,17 @@
 """Table services that work by a plan: compaction, log compaction and clustering.
 
     schedule   write <t>.<action>.requested, which holds the plan: which files to rewrite
-    run        write <t>.<action>.inflight → new files, markers first → the completed file of <t>
+    run        write <t>.<action>.inflight → write markers and new files → write the completed file, for example <t>.commit
     resume     roll back the files that a crashed run left, then run the plan again
 
-A subclass of `PlannedService` decides when a plan is due, what the plan holds, which tasks the plan is cut into and which kernel
-runs the tasks. This module does the rest, in the same way for all three services. A plan outlives a failed run: if the run
-raised an error, the run deletes its own files; if the process crashed, the next run deletes them.
+A subclass of `PlannedService` decides when a plan is due, what the plan holds, which tasks the plan is divided into and which
+function runs the tasks. This module does the rest, in the same way for all three services. A plan outlives a failed run: if the
+run raised an error, the run deletes its own files; if the process crashed, the next run deletes them.
 
 A plan names files that exist when it is made. A write that began earlier and is still under way may later add a file that the
-plan does not name, so no plan is made while a write is under way. A write may also begin while the plan is being made; therefore
-the timeline is read again after the plan was stored, and the plan is deleted if a write had begun before its instant. Writers in
-turn take into account only the plans whose instant is earlier than their own.
+plan does not name, so no plan is made while a write is under way. A write may also begin while the plan is being made. Therefore
+the timeline is read again after the plan was stored, and the plan is deleted if a write had begun before its instant. Writers
+rely on this: a write takes into account only the plans whose instant is earlier than its own.
 """
 
 from __future__ import annotations
@@ -69,17 +69,22 @@ TaskT = TypeVar("TaskT", bound=PlannedTask)
 
 @dataclass(frozen=True)
 class PlanRun(Generic[PlanT]):
-    """The table, the plan and its instant time, which all steps of one run of a plan use. Not sent to workers."""
+    """The values that all steps of one run of a plan share: the table, the plan and its instant time. Not sent to workers."""
 
     #: The Spark session; None if everything runs on the driver.
     spark: Any
     #: The table, with its timeline loaded after leftovers of an earlier run were rolled back.
     table: TableState
-    #: The instant time of the plan. New files carry it in their names, and the commit completes under it.
-    time: str
+    #: The requested instant of the plan.
+    instant: Instant
     plan: PlanT
     #: The table's Avro schema.
     schema: str
+
+    @property
+    def time(self) -> str:
+        """The instant time of the plan. New files carry it in their names, and the commit completes under it."""
+        return self.instant.time
 
 
 class PlannedService(TableService, Generic[PlanT, TaskT]):
@@ -229,9 +234,10 @@ def schedule(table: TableState, service: PlannedService[Any, Any], *, due: bool 
 
 
 def _waits(table: TableState, service: PlannedService[Any, Any]) -> bool:
-    """Whether a new plan has to wait because writes are under way.
+    """Return whether a new plan has to wait because writes are under way, and warn if so.
 
-    If so, warn, except for a service that runs only while no write is under way (`runs_alone`).
+    There is no warning for a service that runs only while no write is under way (`runs_alone`): for that service it is normal to
+    wait.
     """
     if service.runs_alone:
         return bool(writes_under_way(table))  # no warning: concurrent writes are the normal reason to plan another time
@@ -261,10 +267,10 @@ def store_plan(table: TableState, action: Action, content: bytes) -> Instant | N
 
 
 def waits_for_writes(table: TableState, noun: str, own: str | None = None, since: TableState | None = None) -> bool:
-    """Whether a plan cannot be made now because of other writes. If so, warn and name the first of these writes.
+    """Return whether a plan cannot be made now because of other writes. If so, warn and name the first of these writes.
 
     Args:
-        noun: the kind of plan, for the warning, for example "compaction".
+        noun: what cannot be planned, for the warning, for example "compaction".
         own: the instant time of the caller's own write, which is ignored; None if the caller does not write.
         since: the table as loaded earlier. If given, writes that completed after it was loaded count too. None: only writes that
             are under way count.
@@ -355,6 +361,40 @@ def run_plan(
         WriteConflict: another process is running the plan, the plan was unscheduled concurrently, or a write that began before
             the plan is still under way.
     """
+    run = _open_plan(spark, table, time, service)
+    if run is None:
+        return None
+    tasks = service.make_tasks(run)
+    runner = Runner(spark, on_driver=_is_small(run.table, tasks))
+    with _inflight(run.table, run.instant) as change:
+        stats = _run_tasks(run, tasks, runner, service, stages)
+        service.before_commit(run, stats, runner)
+        commit = change.prepare(
+            stats,
+            operation=service.operation,
+            schema=run.schema,
+            extra={**service.extra_metadata(run.plan), "penstock.stages": stages.to_text()},
+            replaced=service.replaced_groups(run.plan),
+            compacted=service.is_compaction,
+            spark=spark,
+        )
+        # Checked after `prepare`, because its hooks may take minutes and a write may begin while they run.
+        if service.runs_alone and _is_written_to(run):
+            change.abandon()
+            stages.give_up("because another process writes; the plan stays")
+            return None
+        service.check_conflicts(run)
+        return change.publish(commit, spark=spark, published=partial(service.after_commit, run, stats, runner))
+
+
+def _open_plan(spark: SparkSession, table: TableState, time: str, service: PlannedService[PlanT, TaskT]) -> PlanRun[PlanT] | None:
+    """Read a pending plan, check that it can run now, and roll back what a crashed run of it left. The errors are `run_plan`'s.
+
+    Return None if a write is under way and the service runs only without one (`runs_alone`).
+
+    Args:
+        time: the instant time of the plan.
+    """
     service.check_table(table)
     table = turn_off_metadata_table(reload_timeline(table))
     instant = find_pending(table, service.list_pending(table), time, service.noun)
@@ -368,27 +408,15 @@ def run_plan(
     else:
         _check_earlier_writes(table, time, service.noun)
     table = start_over(table, instant)
-    plan_run = PlanRun(spark, table, time, plan, _required_schema(table))
-    tasks = service.make_tasks(plan_run)
-    with _inflight(table, instant.in_state(State.REQUESTED)) as change:
-        return _run_and_publish(plan_run, change, tasks, service, stages)
+    return PlanRun(spark, table, instant.in_state(State.REQUESTED), plan, _required_schema(table))
 
 
-def _run_and_publish(
-    run: PlanRun[PlanT], change: Change, tasks: Sequence[TaskT], service: PlannedService[PlanT, TaskT], stages: Stages
-) -> PublishedCommit | None:
-    """Run the tasks of a plan and publish its commit.
-
-    Return None, with the new files deleted, if a write began during the run and the service runs only without one (`runs_alone`).
-
-    Args:
-        change: the change that the plan's inflight file began.
-    """
-    slices: list[FileSlice] = []
-    for task in tasks:
-        slices += task.slices
+def _run_tasks(
+    run: PlanRun[PlanT], tasks: Sequence[TaskT], runner: Runner, service: PlannedService[PlanT, TaskT], stages: Stages
+) -> list[WriteStat]:
+    """Run the tasks of a plan under a progress line. Return the write stats of the new files."""
+    slices = _list_slices(tasks)
     warn_of_skipped_blocks(run.table, slices)
-    runner = Runner(run.spark, on_driver=_is_small(run.table, slices))
 
     def count_begun() -> int:
         """Return how many files the tasks of this plan have begun to write: the number of markers on storage.
@@ -402,22 +430,7 @@ def _run_and_publish(
         stats = service.run_kernels(run, tasks, runner)
         notes.rows = sum(stat.num_writes for stat in stats)
         notes.size_bytes = sum(stat.total_write_bytes for stat in stats)
-    service.before_commit(run, stats, runner)
-    commit = change.prepare(
-        stats,
-        operation=service.operation,
-        schema=run.schema,
-        extra={**service.extra_metadata(run.plan), "penstock.stages": stages.to_text()},
-        replaced=service.replaced_groups(run.plan),
-        compacted=service.is_compaction,
-        spark=run.spark,
-    )
-    # Checked after `prepare`, because its hooks may take minutes and a write may begin while they run.
-    if service.runs_alone and _is_written_to(run):
-        change.abandon()
-        return None
-    service.check_conflicts(run)
-    return change.publish(commit, spark=run.spark, published=partial(service.after_commit, run, stats, runner))
+    return stats
 
 
 @contextmanager
@@ -445,10 +458,18 @@ def _inflight(table: TableState, instant: Instant) -> Iterator[Change]:
         yield change
 
 
-def _is_small(table: TableState, slices: Sequence[FileSlice]) -> bool:
-    """Whether the slices are so small that processing them on the driver is faster than starting Spark tasks."""
-    size_bytes = sum(file_slice.size_bytes for file_slice in slices)
+def _is_small(table: TableState, tasks: Sequence[PlannedTask]) -> bool:
+    """Whether the slices of the tasks are so small that processing them on the driver is faster than starting Spark tasks."""
+    size_bytes = sum(file_slice.size_bytes for file_slice in _list_slices(tasks))
     return fits_on_driver(table.options, size_bytes=size_bytes)
+
+
+def _list_slices(tasks: Sequence[PlannedTask]) -> list[FileSlice]:
+    """Return the file slices that the tasks read."""
+    slices: list[FileSlice] = []
+    for task in tasks:
+        slices += task.slices
+    return slices
 
 
 def _required_schema(table: TableState) -> str:
@@ -494,7 +515,9 @@ def describe_runs(done: Sequence[PublishedCommit]) -> str | None:
 
 
 def start_over(table: TableState, instant: Instant) -> TableState:
-    """Roll back the files that a crashed run of a plan left, if there was one. Return a copy of the table with a new timeline.
+    """Roll back the files that a crashed run of a plan left, if there was one.
+
+    Return a copy of the table with its timeline loaded again.
 
     Args:
         instant: the instant of the plan.

@@ -1,5 +1,8 @@
 """Repairs a merge-on-read table with damaged log files: file groups with damaged or torn blocks are compacted without them.
 
+A damaged block cannot be read although its write completed, or its write is unknown. Its rows are lost. A torn block is the
+unfinished block of a write that never completed. Nothing is lost with it.
+
 1. Writes that died are rolled back.
 2. The log files of all file groups are read, and damaged blocks are listed.
 3. Pending compactions and clusterings that name one of these groups are run, without the damaged blocks.
@@ -22,6 +25,7 @@ from penstock.filegroup.log.scan import LogScan
 from penstock.filegroup.model import FileSlice, GroupId
 from penstock.hooks.commit_hook import PublishedCommit
 from penstock.progress import Stages
+from penstock.report_table import HtmlFields
 from penstock.services.clustering.service import CLUSTERING
 from penstock.services.compaction.plan import plan_operation, slices_with_logs
 from penstock.services.compaction.service import COMPACTION, Compaction
@@ -36,7 +40,7 @@ from penstock.timeline.compaction_plan import CompactionPlan
 
 
 @dataclass(frozen=True)
-class DamagedGroup:
+class DamagedGroup(HtmlFields):
     """A file group whose log files have damaged or torn blocks, and what is lost with them."""
 
     partition_path: str
@@ -53,7 +57,7 @@ class DamagedGroup:
 
     @property
     def group(self) -> GroupId:
-        """The identity of the file group."""
+        """The partition path and file id, which identify the file group."""
         return (self.partition_path, self.file_id)
 
 
@@ -87,7 +91,7 @@ def repair_logs(spark: Any, table: TableState, stages: Stages) -> tuple[list[Dam
     """Compact the file groups whose log files have damaged or torn blocks, without these blocks.
 
     Args:
-        table: the table; its options must say that damaged blocks are skipped.
+        table: the table; its option `penstock.log.skip.damaged.blocks` must be true.
 
     Returns:
         The file groups that were repaired, and the commits that repaired them.
@@ -125,13 +129,16 @@ def _compact_groups(spark: Any, table: TableState, groups: Collection[GroupId], 
 
 
 class _GroupCompaction(Compaction):
-    """A compaction of the given file groups, whatever the strategy in the options is."""
+    """A compaction of the file groups that the repair names. The compaction strategy in the options is ignored."""
 
     def __init__(self, groups: Collection[GroupId]) -> None:
         self._groups = groups
 
     def make_plan(self, table: TableState) -> CompactionPlan | None:
-        """Plan a compaction of the slices with log files of the given file groups; None if there are none."""
+        """Plan a compaction of the newest slices of the given file groups. Return None if there is none to compact.
+
+        Slices without log files, and file groups that a pending plan names, are left out.
+        """
         busy = find_pending_compactions(table).keys() | find_pending_clusterings(table).keys()
         candidates = list_groups(table, sorted({path for path, _ in self._groups}))
         wanted = [group for group in candidates if (group.partition_path, group.file_id) in self._groups]

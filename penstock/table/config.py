@@ -1,4 +1,4 @@
-"""`TableConfig`: the properties of a table. This module reads, checks and writes `hoodie.properties`.
+"""`TableConfig`: the properties of a table. This module also reads, checks and writes `hoodie.properties`, which holds them.
 
 `write/create_table.py` decides which properties a new table gets.
 """
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from penstock import clock
 from penstock.errors import CorruptFile, TableNotFound, Unsupported
 from penstock.formats.properties import read_properties, table_checksum, write_properties
+from penstock.report_table import list_properties
 from penstock.storage import Storage, is_file, join
 from penstock.timeline.store import FOLDER, load_timeline
 
@@ -24,9 +25,13 @@ MERGE_ON_READ = "MERGE_ON_READ"
 
 @dataclass(frozen=True)
 class TableConfig:
-    """The properties in `hoodie.properties`, with types. `raw` has all properties as strings, even those Penstock ignores."""
+    """The properties in `hoodie.properties`. `raw` has all of them as strings; Python properties return the parsed values."""
 
     raw: Mapping[str, str]
+
+    def _repr_html_(self) -> str:
+        """Return the properties as an HTML table, for notebooks."""
+        return list_properties(PROPERTIES, sorted(self.raw.items())).to_html()
 
     @property
     def name(self) -> str:

@@ -23,7 +23,7 @@ LAYERS = [
     {"storage"},
     {"columns", "keys", "merge", "formats"},
     {"options", "schema", "progress"},
-    {"registry", "error_text", "package_zip"},
+    {"registry", "error_text", "package_zip", "report_table"},
     {"errors", "clock", "process", "interrupt", "user_warning"},
 ]
 WITHOUT_SPARK = {"merge", "formats", "timeline", "filegroup", "storage", "options", "schema", "table"}

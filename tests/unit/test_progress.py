@@ -1,4 +1,4 @@
-"""Stages of an operation: what is shown, and what a commit stores; and tables as text."""
+"""Stages of an operation: what is shown, and what a commit stores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from penstock import progress
-from penstock.progress import Stages, TaskProgress, format_bytes, format_count, format_table
+from penstock.progress import Stages, TaskProgress, format_bytes, format_count
 
 
 def test_a_commit_keeps_seconds_rows_and_bytes_of_every_stage_in_order() -> None:
@@ -101,11 +101,6 @@ def test_the_context_manager_is_entered_around_a_stage() -> None:
 )
 def test_bytes_are_shown_with_a_unit(count: float, text: str) -> None:
     assert format_bytes(count) == text
-
-
-def test_a_table_shows_every_cell() -> None:
-    text = format_table("files", ["partition", "rows"], [["berlin", "3"], ["tokyo", "4"]])
-    assert all(cell in text for cell in ("files", "partition", "rows", "berlin", "tokyo", "3", "4"))
 
 
 def test_a_count_has_its_noun_in_the_right_number() -> None:

@@ -1,7 +1,7 @@
-"""`explain_merge`: which row of a key an upsert would store, and why. Nothing is written to the table.
+"""`explain_merge`: reports which row an upsert would store for a key, and why. No row of the table is changed.
 
-The incoming rows of a few keys are staged as in a write and combined to one per key. Their stored rows are read from the merged
-file slices. Then the driver calls the merger of the write.
+The incoming rows of a few keys are staged as in a write and combined to one per key. Their stored rows are read, with log files
+merged into base files. Then the merger of the write merges both, on the driver.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from penstock.filegroup.fill_meta_columns import KEY_COLUMN
 from penstock.filegroup.model import FileSlice
 from penstock.formats.cast import fit_to_schema
 from penstock.index import make_index
-from penstock.index.lookup import WantedKeys, look_up
 from penstock.merge.kernels.by_key import pick_newest
 from penstock.merge.kernels.fold import fold_batch
 from penstock.merge.kernels.gather import Positions, take_rows, to_array
 from penstock.merge.kernels.marks import FRESH, GONE, drop_marks
 from penstock.merge.merger import Merger
 from penstock.merge.row_choice import Choice
+from penstock.report_table import ColumnHead, ReportTable
 from penstock.table.listing import list_merged_slices
 from penstock.table.merge_rules import build_merge_rules
 from penstock.write.checks import check_keys_are_stored, check_ordering_column
 from penstock.write.context import WriteContext
 from penstock.write.explain.dry_run import open_dry_run
+from penstock.write.locate.key_lookup import WantedKeys, look_up
 from penstock.write.locate.live_rows import look_up_merged
 from penstock.write.rows.crossing_columns import KEY
 from penstock.write.rows.row_partitions import RowPartitions
@@ -52,9 +53,10 @@ class Outcome(str, Enum):
 
     INSERT = "insert"
     UPDATE = "update"
+    #: The stored row stays unchanged.
     KEEP = "keep"
     DELETE = "delete"
-    #: The row goes to another partition.
+    #: The row is updated and goes to another partition.
     MOVE = "move"
     #: The key is not in the table, and the upsert does not insert it.
     NOTHING = "nothing"
@@ -62,7 +64,7 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True)
 class KeyMerge:
-    """What an upsert would do with one key, and why: the stored row, the incoming row, and the row that would be stored."""
+    """What an upsert would do with one key, and why: with the stored row, the incoming row, and the row after the upsert."""
 
     key: str
     #: The partition path of the key's row after the upsert.
@@ -70,7 +72,9 @@ class KeyMerge:
     #: How many incoming rows have this key.
     rows: int
     outcome: Outcome
+    #: The reason for the outcome, in words.
     why: str
+    #: The payload class or merger that decides.
     payload: str
     #: The values of the ordering column as strings; None if there is no row, no ordering column, or the value is null.
     stored_ordering: str | None
@@ -80,10 +84,22 @@ class KeyMerge:
     incoming: Row
     result: Row | None
 
+    def _repr_html_(self) -> str:
+        """Return the outcome and the three rows as an HTML table with one line per column, for notebooks."""
+        rows_of_key = (self.stored, self.incoming, self.result)
+        names: dict[str, None] = {}
+        for row in rows_of_key:
+            names |= dict.fromkeys(row or ())
+        lines = []
+        for name in names:
+            lines.append([name, *("" if row is None else repr(row.get(name)) for row in rows_of_key)])
+        heads = [ColumnHead(title) for title in ("column", "stored", "incoming", "result")]
+        return ReportTable(f"{self.outcome.value} of key {self.key}: {self.why}", heads, lines).to_html()
+
 
 @dataclass(frozen=True)
 class _Batch:
-    """The incoming rows of the keys to explain, combined to one row per key. Item i of every field is about key i."""
+    """The incoming rows of the keys to explain, combined to one row per key. Item i of each field belongs to key i."""
 
     keys: list[str]
     paths: list[str]
@@ -103,24 +119,24 @@ class _StoredRows:
 
 @dataclass(frozen=True)
 class _MergeResult:
-    """What the merger decided for one key: its choice, the stored row and the row that would be stored."""
+    """What the merger decided for one key, with the row before and after the merge."""
 
     #: The merger's `Choice`; None if the key is not stored.
     choice: np.int8 | None
-    #: The row to store; None if no row is stored.
+    #: The row after the merge; None if there is none: it was deleted, or is not inserted.
     result: Row | None
     #: The stored row and its partition path; None if the key is not stored.
     stored: Row | None = None
     stored_path: str | None = None
-    #: Whether the row stays in the partition of the stored row: the merger goes by partition columns (`Merger.keeps_partition`),
-    #: and the result has those of the stored row.
+    #: Whether the row stays in the partition of the stored row, because the result has the partition columns of the stored row.
+    #: Only with a merger whose result decides the partition (`Merger.keeps_partition`).
     stays: bool = False
 
 
 def explain_merge(
     incoming: DataFrame, path: str, options: Mapping[str, object], keys: Sequence[str] | None = None
 ) -> list[KeyMerge]:
-    """Return what an upsert would do with some keys, in the order of their incoming rows. Nothing is written.
+    """Return what an upsert would do with some keys, in the order of their incoming rows. The table is not changed.
 
     Args:
         incoming: the rows that the upsert would write.
@@ -155,9 +171,10 @@ def _choose_keys(prepared: PreparedRows, keys: Sequence[str] | None) -> Prepared
 
 
 def _combine_incoming(write: WriteContext, merger: Merger, staging: Staging, chosen: PreparedRows) -> _Batch | None:
-    """Combine the incoming rows to one per key, with the same rules as a write. Return None if there are no rows.
+    """Stage the incoming rows, and combine them to one per key with the same rules as a write. Return None if there are no rows.
 
     Args:
+        staging: the folder in which the rows are staged.
         chosen: the incoming rows of the keys to explain.
     """
     pieces = stage_pieces(write.spark, chosen, staging, numbered=True)
@@ -200,9 +217,9 @@ def _combine_incoming(write: WriteContext, merger: Merger, staging: Staging, cho
 
 
 def _explain_keys(write: WriteContext, merger: Merger, batch: _Batch) -> list[KeyMerge]:
-    """Merge the incoming row of each key with its stored row; return one report entry per key.
+    """Read the stored row of each key, merge it with the incoming row, and return one report entry per key.
 
-    Rows are converted to Python dicts, because keys are few.
+    Rows are converted to Python dicts for the report. There are few, because explained keys are few.
     """
     stored = _find_stored(write, batch)
     known = np.flatnonzero([place is not None for place in stored.places])
@@ -244,12 +261,10 @@ def _find_stored(write: WriteContext, batch: _Batch) -> _StoredRows:
 
 
 def _choose_slices(write: WriteContext, batch: _Batch, wanted: pa.Array) -> list[FileSlice]:
-    """Return the file slices that may hold one of the wanted keys.
+    """Return the file slices that may hold one of the wanted record keys.
 
-    These are the slices whose base file holds a wanted key and, if the index finds keys in log files, all slices with log files.
-
-    Args:
-        wanted: the record keys.
+    These are the slices whose base file holds a wanted key. If the index finds keys in log files, all slices with log files are
+    added, because a new key may be in a log file only.
     """
     index = make_index(write.options)
     slices: list[FileSlice] = []
@@ -308,7 +323,7 @@ def _insert_unknown(merger: Merger, new: pa.Table) -> list[_MergeResult]:
 def _describe(
     write: WriteContext, batch: _Batch, number: int, merge: _MergeResult, incoming: Row, *, is_delete: bool
 ) -> KeyMerge:
-    """Return the report entry of one key: its outcome, and the reason in words.
+    """Return the report entry of one key, with its outcome, the partition of its row after the upsert, and the reason in words.
 
     Args:
         number: the position of the key in `batch`.
@@ -349,7 +364,7 @@ def _describe(
 
 
 def _find_outcome(merge: _MergeResult, *, is_delete: bool) -> tuple[Outcome, str]:
-    """Return the outcome of a key and the reason in words. Does not consider whether the row moves to another partition.
+    """Return the outcome of a key and the reason in words, without regard to partitions. The caller turns UPDATE into MOVE.
 
     Args:
         is_delete: whether the incoming row is a delete.

@@ -1,7 +1,7 @@
-"""`explain_write`: which file groups a write would change, and how many bytes it would rewrite.
+"""`explain_write`: reports which file groups a write would change, and how many bytes it would rewrite.
 
-The incoming rows are evaluated and staged, keys are located and new rows assigned to file groups, all as in the write itself.
-Then the staged files are deleted. Nothing is put on the timeline and no data file is written.
+As in the write itself, the incoming rows are evaluated and staged, the file group of each key is looked up, and new rows are
+assigned to file groups. Then the staged files are deleted. Nothing is put on the timeline and no data file is written.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock import options as o
 from penstock.commit.change import Change
 from penstock.options.operation import Operation
-from penstock.progress import format_bytes, format_count, format_table
+from penstock.progress import format_bytes, format_count
+from penstock.report_table import ColumnHead, HtmlFields, ReportTable
 from penstock.timeline.instant import Action, Instant, State
 from penstock.write.context import WriteContext
 from penstock.write.explain.dry_run import open_dry_run
@@ -28,16 +29,25 @@ from penstock.write.tasks.task import BucketTask, GroupTask, InsertBucket
 #: The time of a write that never begins: later than every instant of the table.
 _LAST = "9" * 17
 
+_PLAN_COLUMNS = (
+    ColumnHead("partition"),
+    ColumnHead("file group"),
+    ColumnHead("rows changed", right=True),
+    ColumnHead("rows new", right=True),
+    ColumnHead("rewritten", right=True),
+)
+
 
 @dataclass(frozen=True)
-class GroupPlan:
-    """What a write would do to one file group: the number of rows to change and to add, and the bytes to rewrite."""
+class GroupPlan(HtmlFields):
+    """What a write would do to one file group: how many rows it changes and adds, and how many bytes it rewrites."""
 
     partition_path: str
     #: The id of the existing file group; None for a new one.
     file_id: str | None
     rows_changed: int
     rows_new: int
+    #: The size of the base file, if it is rewritten; 0 if the write appends to the log or opens a new file group.
     bytes_rewritten: int
 
 
@@ -50,6 +60,7 @@ class WritePlan:
     rows_incoming: int
     bytes_incoming: int
     groups: tuple[GroupPlan, ...]
+    #: How many base files were opened to look for keys.
     files_opened: int
     #: The reason for the index if `penstock.index=auto` chose it; otherwise empty.
     index_why: str = ""
@@ -61,13 +72,24 @@ class WritePlan:
 
     @property
     def write_amplification(self) -> float:
-        """The estimated number of bytes that the write would write, divided by the number of incoming bytes."""
+        """The bytes that the write would write (rewritten and incoming, an estimate), divided by the incoming bytes."""
         return (self.bytes_rewritten + self.bytes_incoming) / max(1, self.bytes_incoming)
 
     def __str__(self) -> str:
         """Return the plan as text: a summary, then a table with one line per file group."""
+        return self._to_table().to_text()
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return the plan as HTML, for notebooks."""
+        return self._to_table().to_html()
+
+    def _to_table(self) -> ReportTable:
+        """Return the plan as a table with one line per file group. Its heading is the summary."""
         title = (
-            f"{self.operation} of {self.rows_incoming:,} rows ({format_bytes(self.bytes_incoming)}) by {self.index}: "
+            f"{self.operation} of {format_count(self.rows_incoming, 'row')} ({format_bytes(self.bytes_incoming)}) "
+            f"by {self.index}: "
             f"{format_count(len(self.groups), 'file group')}, {format_bytes(self.bytes_rewritten)} rewritten, "
             f"write amplification about {self.write_amplification:.1f}"
         )
@@ -83,13 +105,13 @@ class WritePlan:
             ]
             for group in self.groups
         ]
-        return f"{title}\n" + format_table("", ["partition", "file group", "rows changed", "rows new", "rewritten"], rows)
-
-    __repr__ = __str__
+        return ReportTable(title, _PLAN_COLUMNS, rows, if_empty="no row changes")
 
 
 def explain_write(incoming: DataFrame, path: str, options: Mapping[str, object], spark: SparkSession | None = None) -> WritePlan:
-    """Return which file groups an upsert, insert or delete would change, and how many bytes it would rewrite. Nothing is written.
+    """Return which file groups an upsert, insert or delete would change, and how many bytes it would rewrite.
+
+    The incoming rows are evaluated, and staged in a folder that is deleted again. The table is not changed.
 
     Args:
         incoming: the rows of the write.
@@ -111,7 +133,7 @@ def explain_write(incoming: DataFrame, path: str, options: Mapping[str, object],
 
 
 def _explain_insert(write: WriteContext, pieces: Sequence[Piece]) -> WritePlan:
-    """Return the plan of an insert, which assigns rows to file groups without locating keys.
+    """Return the plan of an insert, which assigns rows to file groups without looking for their keys.
 
     Args:
         pieces: where the staged rows are.
@@ -122,7 +144,7 @@ def _explain_insert(write: WriteContext, pieces: Sequence[Piece]) -> WritePlan:
 
 
 def _explain_upsert(write: WriteContext, staging: Staging, pieces: Sequence[Piece]) -> WritePlan:
-    """Return the plan of a write that locates its keys or hashes them into buckets.
+    """Return the plan of a write that looks for its keys in stored rows, or hashes them into buckets.
 
     Args:
         staging: the folder of the staged rows.
@@ -146,7 +168,7 @@ def _explain_upsert(write: WriteContext, staging: Staging, pieces: Sequence[Piec
 
 
 def _plan_insert_bucket(bucket: InsertBucket, *, rewrites: bool) -> GroupPlan:
-    """Return what an insert would do to the file group of one insert bucket (rows that go to one file group).
+    """Return what an insert would do to the file group of one insert bucket (the incoming rows that go to one file group).
 
     Args:
         rewrites: whether a base file that takes new rows is rewritten; if not, the rows are appended to a log.
@@ -198,7 +220,8 @@ def _make_write_plan(
 
     Args:
         pieces: where the staged rows are.
-        task_plan: the planned tasks, which hold the counts of the index; None for an insert, which locates no keys.
+        task_plan: the planned tasks, with the name of the index and the number of files that it opened; None for an insert, which
+            looks for no keys.
     """
     in_order = sorted(groups, key=lambda group: (group.partition_path, group.file_id or "~"))  # new groups come last
     return WritePlan(
