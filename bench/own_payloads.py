@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import penstock
+from penstock.merge.make_merger import make_merger
 from penstock.merge.merger import Merger
 from penstock.merge.payload_settings import PayloadSettings
-from penstock.merge.payloads import make_merger
 
 PAIRS = 100_000
 ROUNDS = 3

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.api import Commit, Table
     from penstock.bundle import bundle
-    from penstock.registry import merger, payload
+    from penstock.registered_functions import merger, payload
     from penstock.spark.goldengate import ogg_rows
     from penstock.spark.session import disable, enable, session
     from penstock.write.explain.write_plan import explain_write
@@ -53,9 +53,9 @@ _LAZY = {
     "disable": "penstock.spark.session",
     "enable": "penstock.spark.session",
     "explain_write": "penstock.write.explain.write_plan",
-    "merger": "penstock.registry",
+    "merger": "penstock.registered_functions",
     "ogg_rows": "penstock.spark.goldengate",
-    "payload": "penstock.registry",
+    "payload": "penstock.registered_functions",
     "session": "penstock.spark.session",
 }
 

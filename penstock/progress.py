@@ -206,7 +206,7 @@ class _Display(ABC):
 
     @abstractmethod
     def _begin_stage(self, title: str, doing: str) -> None:
-        """Show that a stage has begun."""
+        """Show that the stage `title` has begun, as `doing`: what the stage does, such as "merging into 3 file groups"."""
 
     @abstractmethod
     def _update_stage(self, title: str, doing: str, counted: str, seconds: float) -> None:

@@ -20,10 +20,10 @@ from penstock.errors import SchemaError
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.gather import Flags, take_rows
 from penstock.merge.kernels.marks import FRESH, GONE
-from penstock.merge.payloads import unknown_payload
+from penstock.merge.make_merger import unknown_payload
 from penstock.merge.row_choice import Choice
 from penstock.merge.user.merger import UserMerger, make_user_merger
-from penstock.registry import Kind, Registered, find_registered, find_registration
+from penstock.registered_functions import Kind, Registered, find_registered, find_registration
 from penstock.report_table import ColumnHead, ReportTable
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("name", pa.string()), ("amount", pa.float64())])

@@ -46,7 +46,7 @@ PARTS = {
     "options": "the catalogue",
     "schema": "Avro, Arrow, Spark",
     "progress": "stages, shown",
-    "registry": "user functions by name",
+    "registered_functions": "user functions by name",
     "error_text": "errors as text",
     "package_zip": "zip of the package",
     "report_table": "text and HTML",

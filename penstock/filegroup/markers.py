@@ -145,7 +145,7 @@ def _create(storage: Storage, folder: str, marker: Marker) -> None:
 def _next_file(storage: Storage, folder: str, number: int) -> pa.NativeFile:
     """Create a new `MARKERS<number>` file and open it for writing.
 
-    The first unused number is taken, from `number` on in steps of `_STRIDE`.
+    Tries `number`, then `number + _STRIDE`, and so on, until a name is free.
     """
     while True:
         with suppress(AlreadyExists):

@@ -1,14 +1,11 @@
-"""Hooks: code that runs before and after each commit of a write or table service.
+"""Hooks: code that runs before and after each commit of a write or table service: validators, callbacks, catalog sync, metrics.
 
-`commit_hook.py` defines the interface of hooks and their contract. This module registers hooks in `HOOKS`.
-`commit/run_hooks.py` calls them.
-
-A new hook is one file in this folder and one line in `HOOKS`.
+`commit_hook.py` defines the interface of hooks and their contract. `registered_hooks.py` lists them. `commit/run_hooks.py` calls
+them. A new hook is one file in this folder and one line in `HOOKS`.
 """
 
-from __future__ import annotations
-
 from penstock.hooks.commit_hook import Hook, HookContext, HookFactory, HookOutcome, PendingCommit, PublishedCommit
+from penstock.hooks.registered_hooks import HOOKS
 
 __all__ = [
     "HOOKS",
@@ -19,6 +16,3 @@ __all__ = [
     "PendingCommit",
     "PublishedCommit",
 ]
-
-#: Name of a hook → function that returns the hook, or None if the options do not ask for it. Hooks run in this order.
-HOOKS: dict[str, HookFactory] = {}

@@ -85,8 +85,9 @@ class Hook:
     - A commit that passed its hooks may still fail, for example with a WriteConflict. Conflicts are checked after
       `before_commit`, so concurrent writes are found however long the hook takes.
     - An error of `after_commit` becomes a warning and a `HookOutcome`. The commit stays published.
-    - A hook may be called twice for one commit. If the process dies between publishing and the call, `after_commit` is not
-      called at all. Effects of a hook outside the table must therefore be safe to repeat; the instant time identifies the commit.
+    - A hook may be called twice for one commit. So its effects outside the table must be safe to repeat; the instant time
+      identifies the commit.
+    - If the process dies after the commit was published, `after_commit` may not be called at all.
     - `before_commit` and `after_commit` of one commit may be called on different objects: keep no state between the two.
     """
 

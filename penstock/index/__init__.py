@@ -1,7 +1,7 @@
 """Indexes: find the file group that holds the row of a record key, for a write.
 
-`Index` in `index.py` is the base class. Each index has a module of its own. `INDEXES` in `options/index.py` lists them by the
-value of `hoodie.index.type`. The module of an index is imported only when a write uses that index.
+`Index` in `index.py` is the base class. Each index has a module of its own. `INDEXES` (`options/index_names.py`) lists them by
+the value of `hoodie.index.type`. The module of an index is imported only when a write uses that index.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from penstock.errors import Unsupported
 from penstock.index.bucket_hash import Buckets
 from penstock.index.index import Index
 from penstock.options import Options
-from penstock.options.index import INDEXES
+from penstock.options.index_names import INDEXES
 from penstock.table.state import TableState
 
 __all__ = ["INDEXES", "Index", "index_class", "load_buckets", "load_index", "make_index"]

@@ -1,7 +1,7 @@
 """`Index`: how a write finds the file groups that hold its keys, and what the index does before and after a commit.
 
 A new index is one file with a class below `Index` (or `EntryIndex`, if it keeps entries in a key-value store), and one line in
-`INDEXES` of `options/index.py`. `tests/contract/test_indexes.py` checks the contract of all indexes. The calls of a write:
+`INDEXES` of `options/index_names.py`. `tests/contract/test_indexes.py` checks the contract of all indexes. The calls of a write:
 
     check → load → (rows staged) → check_unchanged → check_slices → before_tasks
     → (files written) → before_publish → after_publish

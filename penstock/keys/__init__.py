@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from penstock.error_text import typed_error
 from penstock.keys.generator import KeyColumns, KeyGenerator, KeySettings
-from penstock.keys.generator_table import infer_generator_class, make_key_generator
 from penstock.keys.key_errors import missing_key
+from penstock.keys.make_generator import infer_generator_class, make_key_generator
 
 __all__ = [
     "KeyColumns",

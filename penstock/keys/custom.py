@@ -18,7 +18,7 @@ from penstock.keys.partition_fields import split_typed_field
 from penstock.keys.partition_path_column import find_plain_column, join_folders, path_of_fields
 from penstock.keys.record_key_column import key_of_all_fields
 from penstock.keys.timestamp import make_time_folder
-from penstock.options.key_generators import CUSTOM
+from penstock.options.key_generator_names import CUSTOM
 
 
 @dataclass(frozen=True)

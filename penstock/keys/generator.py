@@ -66,7 +66,7 @@ class KeyColumns:
 class KeyGenerator(Protocol):
     """Makes Spark expressions for record keys and partition paths. Each generator has its own module.
 
-    `GENERATORS` in `penstock/options/key_generators.py` lists them.
+    `GENERATORS` in `penstock/options/key_generator_names.py` lists them.
     """
 
     @property

@@ -14,7 +14,7 @@ from penstock.errors import OptionError
 from penstock.keys.generator import RECORD_KEY_OPTION, KeyColumns, KeySettings
 from penstock.keys.partition_path_column import make_key_columns
 from penstock.keys.record_key_column import key_of_all_fields
-from penstock.options.key_generators import GLOBAL_DELETE
+from penstock.options.key_generator_names import GLOBAL_DELETE
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 from penstock.keys.generator import KeyColumns, KeySettings
 from penstock.keys.partition_path_column import make_key_columns
 from penstock.keys.record_key_column import key_of_all_fields
-from penstock.options.key_generators import NONPARTITIONED
+from penstock.options.key_generator_names import NONPARTITIONED
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from penstock.errors import OptionError
 from penstock.keys.generator import PARTITION_PATH_OPTION, RECORD_KEY_OPTION, KeyColumns, KeySettings
 from penstock.keys.partition_path_column import make_key_columns
 from penstock.keys.record_key_column import bare_key
-from penstock.options.key_generators import SIMPLE
+from penstock.options.key_generator_names import SIMPLE
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 from penstock.errors import OptionError
 from penstock.keys.field import Field, find_field
 from penstock.keys.generator import PARTITION_PATH_OPTION, SQL_ORIGIN_OPTION, KeyColumns, KeyGenerator, KeySettings
-from penstock.keys.generator_table import find_generator_class, make_key_generator
+from penstock.keys.make_generator import find_generator_class, make_key_generator
 from penstock.keys.partition_path_column import join_folders, make_folder
 from penstock.keys.value_text import text_of
-from penstock.options.key_generators import COMPLEX, SIMPLE, SQL
+from penstock.options.key_generator_names import COMPLEX, SIMPLE, SQL
 
 #: Characters of `yyyy-MM-dd HH:mm:ss`.
 _SECONDS_TEXT = 19

@@ -41,7 +41,7 @@ from penstock.keys.partition_path_column import join_folders
 from penstock.keys.simple import check_single_field, key_of_single_field
 from penstock.keys.time_zone import UTC, Zone, parse_zone
 from penstock.keys.value_text import TEXT_TYPES, fail, micros_of, unsupported_type
-from penstock.options.key_generators import TIMESTAMP
+from penstock.options.key_generator_names import TIMESTAMP
 
 _INTEGER_TYPES = (ByteType, ShortType, IntegerType, LongType)
 _FRACTION_TYPES = (FloatType, DoubleType, DecimalType)

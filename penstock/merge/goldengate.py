@@ -21,7 +21,9 @@ OPERATIONS = ("I", "U", "D")
 
 
 def make_goldengate_merger(settings: PayloadSettings) -> Merger:
-    """Return a `MaskedUpdate` that orders changes by `pos` and deletes rows with `op_type` D.
+    """Return the merger for change rows of Oracle GoldenGate: each change replaces only the columns that it contains.
+
+    Changes are ordered by `pos`. A change with `op_type` D deletes the row.
 
     Raises:
         OptionError: the ordering column of the table is not `pos`.

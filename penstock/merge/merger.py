@@ -3,7 +3,7 @@
 Mergers work on many keys at once: row i of a table of stored rows and row i of a table of incoming rows have the same key. A
 write first calls `fold` for keys with several rows in the batch or log, then `merge` for pairs of a stored and an incoming row,
 and `insert` for rows of new keys. A new payload is a subclass that overrides what differs, and a line in
-`penstock/options/payloads.py`.
+`penstock/options/payload_names.py`.
 
 Mergers are frozen dataclasses, because they are pickled to the workers.
 """

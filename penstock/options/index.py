@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.options.features import JAVA_CLASSES
+from penstock.options.index_names import INDEXES
 from penstock.options.option import Option, amount, boolean, count, fraction, positive, text, word, words
 
 _RECORD: Final = "the record index"
@@ -12,17 +13,6 @@ _RECORD: Final = "the record index"
 #: Buckets of a partition. Each is a file group, and a write may touch all of them.
 MOST_BUCKETS: Final = 100_000
 
-#: Value of `hoodie.index.type` → module and class of the index. A new index needs its module and a line in this table, no more.
-#: The classes are named, not imported, because options are below indexes. `penstock.index` imports a class when it is asked for.
-INDEXES: Final = {
-    "SIMPLE": "penstock.index.simple:SimpleIndex",
-    "GLOBAL_SIMPLE": "penstock.index.simple:SimpleIndex",
-    "BLOOM": "penstock.index.bloom:BloomIndex",
-    "GLOBAL_BLOOM": "penstock.index.bloom:BloomIndex",
-    "BUCKET": "penstock.index.bucket:BucketIndex",
-    "INMEMORY": "penstock.index.in_memory:InMemoryIndex",
-    "HBASE": "penstock.index.hbase:HBaseIndex",
-}
 #: Indexes of Hudi that Penstock does not have.
 _HUDI_ONLY: Final = ("RECORD_INDEX", "FLINK_STATE")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.options.features import JAVA_CLASSES
-from penstock.options.key_generators import GENERATOR_CLASSES, GENERATOR_TYPES
+from penstock.options.key_generator_names import GENERATOR_CLASSES, GENERATOR_TYPES
 from penstock.options.option import Option, boolean, comma_list, filled, text, word
 
 _KEYGEN: Final = "org.apache.hudi.keygen"

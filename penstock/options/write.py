@@ -7,8 +7,8 @@ from typing import Final
 from penstock.options.features import ENGINE_PROPERTIES, JAVA_CLASSES, OTHER_VERSIONS, SCHEMA_EVOLUTION
 from penstock.options.operation import Operation, spellings
 from penstock.options.option import Option, boolean, comma_list, count, filled, text, word, words
-from penstock.options.payloads import HUDI_PAYLOADS, PENSTOCK_PAYLOADS
-from penstock.registry import is_registered
+from penstock.options.payload_names import HUDI_PAYLOADS, PENSTOCK_PAYLOADS
+from penstock.registered_functions import is_registered
 
 _MODEL: Final = "org.apache.hudi.common.model"
 

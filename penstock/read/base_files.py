@@ -152,10 +152,10 @@ def _read_parquet(
 
 
 def _name_files(spark: SparkSession, files: Sequence[str], base_path: str) -> list[str]:
-    """Return the paths to pass to Spark for many base files: a few glob patterns, or each path itself in a Connect session.
+    """Return the paths to pass to Spark for many base files: a few glob patterns, or in a Connect session every path.
 
-    A Connect session lists the files again with every action. If a file was deleted since, a pattern would silently leave out its
-    rows, while a single path raises an error.
+    A classic session lists the files once, now. A Connect session lists them again with every action. If a file is deleted
+    between two actions, a pattern would silently leave out its rows, while a single path raises an error.
     """
     if is_connect(spark):
         return [_literal_path(path) for path in files]

@@ -1,4 +1,4 @@
-"""Converts between the Arrow form of a schema and the model. Kernels hold rows in Arrow types.
+"""Converts schemas between Arrow and Penstock's own schema classes (`schema/model.py`). Kernels hold rows in Arrow types.
 
 `arrow_to_struct` accepts every Arrow type that Spark or a user may pass. `struct_to_arrow` uses exactly one Arrow type for each
 type of the model.

@@ -13,14 +13,6 @@ from typing import Any
 from penstock.errors import Unsupported
 from penstock.spark.datasource import is_hudi
 
-_READ_STREAM = (
-    "readStream with format 'hudi' is not supported yet. Read what changed since the last run with "
-    "Table.open(path).read_changes(since=...), or with spark.read and hoodie.datasource.query.type=incremental"
-)
-_WRITE_STREAM = (
-    "writeStream with format 'hudi' is not supported yet. Write each batch with foreachBatch: "
-    "foreachBatch(lambda batch, _: batch.write.format('hudi').options(**hoodie).mode('append').save(path))"
-)
 _WRITE_TO = (
     "writeTo(...).using('hudi') is not supported yet. Write to a path with df.write.format('hudi').options(**hoodie).save(path)"
 )
@@ -50,7 +42,7 @@ _STATEMENTS = [
 _SOURCE_NOT_FOUND = re.compile(r"data source: (?:org\.apache\.)?hudi\b|\bhudi\.DefaultSource\b", re.IGNORECASE)
 
 
-class _Refusing:
+class RefusingMixin:
     """Base class of the mixins for Spark's readers and writers that raise Unsupported for Hudi's format.
 
     `_recorded` holds the session, and a function that returns whether Penstock is enabled on it.
@@ -58,45 +50,17 @@ class _Refusing:
 
     _recorded: dict[str, Any]
 
-    def _refuse(self, source: str | None, message: str) -> None:
+    def refuse(self, source: str | None, message: str) -> None:
         """Raise Unsupported if a format is Hudi's and Penstock is enabled on the session."""
         if is_hudi(source) and self._recorded["enabled"](self._recorded["session"]):
             raise Unsupported(message)
 
 
-class NoStreamReader(_Refusing):
-    """Mixin for Spark's DataStreamReader: raises Unsupported if the format is Hudi's."""
-
-    def format(self, source: str) -> Any:
-        self._refuse(source, _READ_STREAM)
-        return super().format(source)  # type: ignore[misc]
-
-    def load(self, path: str | None = None, format: str | None = None, *args: Any, **options: Any) -> Any:
-        self._refuse(format, _READ_STREAM)
-        return super().load(path, format, *args, **options)  # type: ignore[misc]
-
-
-class NoStreamWriter(_Refusing):
-    """Mixin for Spark's DataStreamWriter: raises Unsupported if the format is Hudi's."""
-
-    def format(self, source: str) -> Any:
-        self._refuse(source, _WRITE_STREAM)
-        return super().format(source)  # type: ignore[misc]
-
-    def start(self, path: str | None = None, format: str | None = None, *args: Any, **options: Any) -> Any:
-        self._refuse(format, _WRITE_STREAM)
-        return super().start(path, format, *args, **options)  # type: ignore[misc]
-
-    def toTable(self, tableName: str, format: str | None = None, *args: Any, **options: Any) -> Any:
-        self._refuse(format, _WRITE_STREAM)
-        return super().toTable(tableName, format, *args, **options)  # type: ignore[misc]
-
-
-class NoTableWriter(_Refusing):
+class NoTableWriter(RefusingMixin):
     """Mixin for Spark's DataFrameWriterV2: raises Unsupported if the format is Hudi's."""
 
     def using(self, provider: str) -> Any:
-        self._refuse(provider, _WRITE_TO)
+        self.refuse(provider, _WRITE_TO)
         return super().using(provider)  # type: ignore[misc]
 
 

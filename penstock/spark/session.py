@@ -2,7 +2,7 @@
 
 `enable` replaces `SparkSession.read` and `DataFrame.write` by properties that return Penstock's readers and writers. This patches
 the classes, for all sessions. A flag on each session decides whether its readers and writers call Penstock. Streams, `writeTo`
-and `sql` are replaced too, only to say what Penstock does not have yet (`not_yet.py`).
+and `sql` are replaced too, only to say what Penstock does not have yet (`not_yet.py`, `streaming.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from penstock.options import forget_shown_warnings
 from penstock.spark.compat import frame_classes, session_classes
 from penstock.spark.datasource import HudiReader, HudiWriter, wrap_spark_object
 from penstock.spark.hudi_settings import settle_hudi_settings
-from penstock.spark.not_yet import NoStreamReader, NoStreamWriter, NoTableWriter, refused_statement
+from penstock.spark.not_yet import NoTableWriter, refused_statement
+from penstock.spark.streaming import NoStreamReader, NoStreamWriter
 from penstock.workers.prepare import use_driver_python
 
 _ENABLED: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -161,9 +162,10 @@ def _write(original: Any) -> Any:
 
 
 def _refusing(mixin: type, original: Any) -> Any:
-    """Return the getter for `readStream` or `writeStream` that wraps Spark's object, which then refuses Hudi's format.
+    """Return a property to replace `readStream` or `writeStream`: Spark's reader or writer, with `mixin` added.
 
     Args:
+        mixin: the class that raises Unsupported for Hudi's format.
         original: Spark's own property.
     """
 

@@ -14,8 +14,7 @@ from penstock.errors import Unsupported
 from penstock.filegroup.fill_meta_columns import KEY_COLUMN
 from penstock.filegroup.slice_rows import MergeRules
 from penstock.merge.kernels.gather import find_column
-from penstock.merge.payload_settings import PayloadSettings
-from penstock.merge.payloads import (
+from penstock.merge.make_merger import (
     PAYLOADS_WITH_EVENT_TIME,
     is_known_payload,
     make_delete_marker,
@@ -23,7 +22,8 @@ from penstock.merge.payloads import (
     read_payload_options,
     unknown_payload,
 )
-from penstock.options.payloads import PENSTOCK_PAYLOADS
+from penstock.merge.payload_settings import PayloadSettings
+from penstock.options.payload_names import PENSTOCK_PAYLOADS
 from penstock.schema import avro_to_arrow, column_defaults, has_operation_column, with_meta_columns, with_operation_column
 from penstock.schema.avro import AvroRecord, parse_avro
 from penstock.storage import temporary_folder

@@ -11,10 +11,10 @@ from collections.abc import Collection
 from penstock import options as o
 from penstock.errors import OptionError, SchemaError, Unsupported, WriteConflict
 from penstock.merge.kernels.gather import find_column
+from penstock.merge.make_merger import is_known_payload
 from penstock.merge.merger import Merger
-from penstock.merge.payloads import is_known_payload
-from penstock.options.payloads import PENSTOCK_PAYLOADS
-from penstock.registry import find_registered
+from penstock.options.payload_names import PENSTOCK_PAYLOADS
+from penstock.registered_functions import find_registered
 from penstock.table.pending import find_pending_groups
 from penstock.table.state import TableState
 from penstock.write.context import WriteContext

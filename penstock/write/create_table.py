@@ -7,7 +7,7 @@ from penstock.errors import AlreadyExists, OptionError
 from penstock.index import make_index
 from penstock.keys import infer_generator_class
 from penstock.keys.partition_fields import partition_columns
-from penstock.merge.payloads import PAYLOAD_OPTION_PREFIX
+from penstock.merge.make_merger import PAYLOAD_OPTION_PREFIX
 from penstock.storage import Storage, is_file, join
 from penstock.table.config import LAYOUT_VERSION, MERGE_ON_READ, TABLE_VERSION, TableConfig, write_config
 from penstock.table.foreign_files import find_parquet_file

@@ -14,10 +14,10 @@ from typing import Any
 from penstock import options as o
 from penstock.errors import OptionError, TableExists, Unsupported
 from penstock.keys import KeySettings, infer_generator_class
-from penstock.keys.generator_table import find_generator_class
+from penstock.keys.make_generator import find_generator_class
 from penstock.keys.partition_fields import partition_columns
 from penstock.options import Option, Options
-from penstock.options.key_generators import SQL
+from penstock.options.key_generator_names import SQL
 from penstock.options.operation import Operation
 from penstock.options.option import to_raw
 from penstock.table.config import TableConfig

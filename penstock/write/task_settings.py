@@ -14,10 +14,7 @@ from penstock.commit.change import Change
 from penstock.filegroup.log.write import LogSettings
 from penstock.filegroup.slice_rows import MergeRules
 from penstock.filegroup.task_output import FileSettings
-from penstock.merge.merger import Merger
-from penstock.merge.overwrite import AlwaysDelete
-from penstock.merge.payload_settings import PayloadSettings
-from penstock.merge.payloads import (
+from penstock.merge.make_merger import (
     is_known_payload,
     make_delete_marker,
     make_merger,
@@ -25,9 +22,12 @@ from penstock.merge.payloads import (
     read_payload_options,
     unknown_payload,
 )
+from penstock.merge.merger import Merger
+from penstock.merge.overwrite import AlwaysDelete
+from penstock.merge.payload_settings import PayloadSettings
 from penstock.options import Options
 from penstock.options.operation import Operation
-from penstock.registry import find_registered
+from penstock.registered_functions import find_registered
 from penstock.schema import column_defaults, has_operation_column
 from penstock.storage import temporary_folder
 from penstock.table.file_settings import base_file_settings, log_block_format

@@ -12,7 +12,16 @@ import pytest
 from penstock.errors import OptionError, RecordKeyError, SchemaError, Unsupported
 from penstock.keys import KeySettings, make_key_generator, typed_error
 from penstock.keys.partition_path import DEFAULT_PARTITION, ESCAPED_CHARACTERS, escape_path_value
-from penstock.options.key_generators import COMPLEX, CUSTOM, GENERATORS, GLOBAL_DELETE, NONPARTITIONED, SIMPLE, SQL, TIMESTAMP
+from penstock.options.key_generator_names import (
+    COMPLEX,
+    CUSTOM,
+    GENERATORS,
+    GLOBAL_DELETE,
+    NONPARTITIONED,
+    SIMPLE,
+    SQL,
+    TIMESTAMP,
+)
 
 SPECIAL = "a/b c:d=e%é"
 ROW = (

@@ -14,7 +14,7 @@ import penstock.api
 from penstock.api import cleaning, clustering, compaction, index_report, maintenance, read, report, restoring, table, write
 from penstock.api import inspect as inspecting
 from penstock.bundle import bundle
-from penstock.registry import merger, payload
+from penstock.registered_functions import merger, payload
 from penstock.testing import check_merger
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bench.payloads import GOAL
-from penstock.options.payloads import HUDI_PAYLOADS, PENSTOCK_PAYLOADS
+from penstock.options.payload_names import HUDI_PAYLOADS, PENSTOCK_PAYLOADS
 from tests.docs.kernels import find_kernels
 from tests.docs.pages import ROOT, blocks_of, run
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock import registry
+from penstock import registered_functions
 from penstock.errors import OptionError
 from tests.table.tables import BULK, load, state_of, write
 from tests.table.upserts import INDEX, MOVES, PAYLOAD, UPSERT, rows
@@ -30,7 +30,7 @@ BATCH = [
 
 @pytest.fixture(autouse=True)
 def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(registered_functions, "_registered", {})
     yield
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock import registry
+from penstock import registered_functions
 from penstock.errors import OptionError, RecordKeyError, SchemaError, TableExists, TableNotFound, Unsupported
 from penstock.workers.run_kernels import run_over_rows
 from tests.table.tables import (
@@ -160,7 +160,7 @@ def test_a_payload_reaches_workers_that_do_not_have_its_package(
         "def total(old, new):\n    return {**new, 'fare': (old or {'fare': 0})['fare'] + new['fare']}\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(registered_functions, "_registered", {})
     penstock.payload("total")(importlib.import_module("theirs").total)
     options = {**TRIPS, **IN_TASKS, PAYLOAD: "total", "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
     write(trips(spark, *SIX), table_path, {**options, **INSERT})

@@ -133,7 +133,7 @@ class ColumnDecoder:
         raise AssertionError(node)
 
     def skip(self, node: Node, at: Offsets, ends: Offsets) -> Offsets:
-        """Return the offsets after the values at offsets `at`, without decoding the values.
+        """Skip one value per record, without decoding it. Return the offset at which each value ends.
 
         Args:
             node: the layout of the values.

@@ -141,7 +141,7 @@ def make_clean_plan(table: TableState, last: CleanResult | None) -> CleanPlan:
 
 
 def needed_slices(table: TableState) -> dict[GroupId, str]:
-    """Return for each file group in a pending plan the base instant of the earliest slice that a plan names.
+    """Map each file group that a pending plan names to the base instant of the earliest slice that such a plan names.
 
     A clean keeps this slice and all later ones.
     """

@@ -126,9 +126,9 @@ def _take_sample(group: LargeGroup, ordering: Ordering, runner: Runner) -> bytes
 
 
 def _group_by_range(sorted_slices: Sequence[SortedSlice], ranges: int) -> list[tuple[Batches, ...]]:
-    """Return for each range of the sort order where its rows are: record batches in the files of the sorted slices.
+    """Locate the rows of each range of the sort order. Return one tuple per range, with the record batches of each sorted file.
 
-    Files without rows of the range are left out.
+    Files without rows of the range are left out of its tuple.
 
     Args:
         ranges: the number of ranges.

@@ -41,7 +41,7 @@ class Sizing:
 
     @property
     def rows_per_group(self) -> int:
-        """The greatest number of rows that a write puts into a new file group: `split_rows`, or as many as fill a file."""
+        """The most rows that a write puts into a new file group: `split_rows` if set, else as many as fill a file."""
         return self.split_rows or -(-self.max_file_bytes // self.record_bytes)
 
     def count_rows_that_fit(self, file_slice: FileSlice) -> int:

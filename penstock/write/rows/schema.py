@@ -99,7 +99,7 @@ def prepare_rows(incoming: DataFrame, settings: WriteSettings, table_schema: str
     fields = [field for field in StructType.fromJson(avro_to_spark(evolved)) if field.name in crossing_names]
 
     def make_rows() -> DataFrame:
-        """Build the DataFrame with the columns to send to workers."""
+        """Return the incoming rows with the table's columns, record key and partition path, for the workers."""
         data = [_fit_column(struct, field.name, field.dataType).alias(field.name) for field in fields]
         return incoming.select(*data, *_computed_columns(columns, crossing))
 

@@ -78,8 +78,8 @@ def _merge(output: TaskOutput, task: BucketTask, base_file: BaseFile, incoming: 
     """Rewrite the base file of the bucket, merged with the incoming rows. Return the write stats; empty if nothing changes.
 
     Args:
-        rows: the numbers (in `incoming`) of the rows to write. If the write drops rows whose keys are stored, the caller has left
-            these out.
+        rows: the numbers (in `incoming`) of the rows to write. If the write drops rows whose keys are in the table,
+            the caller has already left these rows out.
     """
     rules = task.rules
     if rules.drops_known:

@@ -12,12 +12,12 @@ import pytest
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.marks import FRESH
 from penstock.merge.kernels.runs import Runs
+from penstock.merge.make_merger import make_merger
 from penstock.merge.merger import Merger
 from penstock.merge.operation_column import WithOperation
 from penstock.merge.payload_settings import PayloadSettings
-from penstock.merge.payloads import make_merger
 from penstock.merge.row_choice import Choice, Choices
-from penstock.options.payloads import HUDI_PAYLOADS, PENSTOCK_PAYLOADS
+from penstock.options.payload_names import HUDI_PAYLOADS, PENSTOCK_PAYLOADS
 
 OLD = pa.table({"id": ["a", "b", "c"], "n": [1, 2, 3]})
 NEW = pa.table({"id": ["c", "a"], "n": [30, 10], DELETE_FLAG: [True, False]})

@@ -14,11 +14,11 @@ import pytest
 from penstock.errors import OptionError, SchemaError
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.ordering import stored_is_newer
+from penstock.merge.make_merger import make_merger
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import AlwaysDelete, EventTimeOrdering, OverwriteWithLatest
-from penstock.merge.payloads import make_merger
 from penstock.merge.row_choice import Choice
-from penstock.options.payloads import HUDI_PAYLOADS
+from penstock.options.payload_names import HUDI_PAYLOADS
 
 MODEL = "org.apache.hudi.common.model."
 OVERWRITE = f"{MODEL}OverwriteWithLatestAvroPayload"

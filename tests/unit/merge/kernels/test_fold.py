@@ -19,10 +19,10 @@ from penstock.merge.kernels.blend import blend, fill_nulls, is_complete
 from penstock.merge.kernels.by_key import pick_newest
 from penstock.merge.kernels.fold import LogRecords, fold_batch, fold_log
 from penstock.merge.kernels.ordering import rank_values
+from penstock.merge.make_merger import make_merger
 from penstock.merge.merger import Merger
 from penstock.merge.overwrite import CommitTimeOrdering, EventTimeOrdering, FirstValue
 from penstock.merge.partial import OverwriteNonDefaults, PartialUpdate
-from penstock.merge.payloads import make_merger
 from tests.unit.merge.merging import Row, combine, fold_records, make_log, merge_rows, rows_of
 
 NESTED = pa.struct([("x", pa.int32()), ("l", pa.list_(pa.field("element", pa.string())))])

@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from penstock import registry
+from penstock import registered_functions
 from penstock.errors import OptionError, PayloadError
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.fold import LogRecords, fold_batch, fold_log
 from penstock.merge.kernels.marks import FRESH, MADE
+from penstock.merge.make_merger import make_merger
 from penstock.merge.payload_settings import PayloadSettings
-from penstock.merge.payloads import make_merger
 from penstock.merge.row_choice import Choice
 from penstock.merge.user.merger import UserMerger, make_user_merger
-from penstock.registry import Kind, Registered
+from penstock.registered_functions import Kind, Registered
 from penstock.schema import META_COLUMNS
 
 Function = Callable[..., Any]
@@ -60,7 +60,7 @@ def meeting(merger: UserMerger, old: pa.Table, new: pa.Table) -> tuple[list[int]
 
 @pytest.fixture(autouse=True)
 def nothing_else_registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(registered_functions, "_registered", {})
     yield
 
 
@@ -238,7 +238,7 @@ def test_a_slow_function_that_makes_progress_is_not_abandoned() -> None:
 
 
 def test_a_name_stands_for_its_function_and_others_are_not_known() -> None:
-    registry.payload("mine")(add)
+    registered_functions.payload("mine")(add)
     merger = make_merger("mine", settings=PayloadSettings(fixed=("id",), timeout_s=7))
     assert isinstance(merger, UserMerger)
     assert merger.function.guard.timeout_s == 7

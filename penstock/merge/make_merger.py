@@ -1,7 +1,7 @@
 """Factory of mergers: from the name of a Hudi payload class, a merge mode, a payload of Penstock's own or a registered function.
 
-`penstock/options/payloads.py` has the table of names. A name that is not in it may be a function that the user registered
-(`penstock/registry.py`). No module is ever imported because an option or a table names it.
+`penstock/options/payload_names.py` has the table of names. A name that is not in it may be a function that the user registered
+(`penstock/registered_functions.py`). No module is ever imported because an option or a table names it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from penstock.merge.operation_column import WithOperation
 from penstock.merge.overwrite import CommitTimeOrdering, EventTimeOrdering
 from penstock.merge.payload_settings import PAYLOAD_OPTION, PayloadSettings
 from penstock.merge.user.merger import make_user_merger
-from penstock.options.payloads import HUDI_PAYLOADS, PENSTOCK_PAYLOADS
-from penstock.registry import explain_registration, find_registered, is_registered
+from penstock.options.payload_names import HUDI_PAYLOADS, PENSTOCK_PAYLOADS
+from penstock.registered_functions import explain_registration, find_registered, is_registered
 
 _PACKAGE = "org.apache.hudi.common.model."
 #: The prefix of options of Penstock's own payloads.

@@ -1,4 +1,4 @@
-"""Makes the key generator that the settings name, from the table `GENERATORS` in `penstock/options/key_generators.py`.
+"""Makes the key generator that the settings name, from the table `GENERATORS` in `penstock/options/key_generator_names.py`.
 
 The module of a generator imports pyspark, so it is imported only when a generator is made. Names can be looked up without Spark.
 """
@@ -18,7 +18,7 @@ from penstock.keys.generator import (
     KeySettings,
 )
 from penstock.keys.partition_fields import split_typed_field
-from penstock.options.key_generators import COMPLEX, CUSTOM, GENERATORS, NONPARTITIONED, SIMPLE
+from penstock.options.key_generator_names import COMPLEX, CUSTOM, GENERATORS, NONPARTITIONED, SIMPLE
 
 _BY_CLASS = {
     **{entry.java_class: entry for entry in GENERATORS},

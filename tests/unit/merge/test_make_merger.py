@@ -14,12 +14,12 @@ from penstock.merge.change_streams import UNAVAILABLE
 from penstock.merge.deletes import DELETE_FLAG, DeleteMarker
 from penstock.merge.kernels.fold import fold_log
 from penstock.merge.kernels.runs import Runs
+from penstock.merge.make_merger import make_delete_marker, make_merger, make_merger_of_mode
 from penstock.merge.merger import Merger
 from penstock.merge.operation_column import WithOperation, operation_deletes
 from penstock.merge.overwrite import CommitTimeOrdering, EventTimeOrdering, OverwriteWithLatest
 from penstock.merge.payload_settings import PayloadSettings
-from penstock.merge.payloads import make_delete_marker, make_merger, make_merger_of_mode
-from penstock.options.payloads import HUDI_PAYLOADS, PENSTOCK_PAYLOADS
+from penstock.options.payload_names import HUDI_PAYLOADS, PENSTOCK_PAYLOADS
 from tests.unit.merge.merging import Row, combine, combine_pair, fold_records, insert, make_log, merge_pair, rows_of
 
 MODEL = "org.apache.hudi.common.model."

@@ -1,8 +1,8 @@
 """The known payloads: maps from the name of a payload to the function that makes its merger, as `module:function`.
 
 To add a payload, write a subclass of `Merger` in a module of its own in `penstock/merge`, and add one line to a map of this
-module. The option catalogue accepts the names. `penstock/merge/payloads.py` imports the module when a merger is made. Options and
-`hoodie.properties` hold names of payloads only, never a module.
+module. The option catalogue accepts the names. `penstock/merge/make_merger.py` imports the module when a merger is made.
+Options and `hoodie.properties` hold names of payloads only, never a module.
 """
 
 from __future__ import annotations

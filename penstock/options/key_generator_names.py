@@ -1,7 +1,7 @@
 """`GENERATORS`, the list of key generators: for each its names in options and in `hoodie.properties`, and its module.
 
 To add a key generator, write a module in `penstock/keys` and add an entry to `GENERATORS`. Its class has the name of the Java
-class. `penstock/keys/generator_table.py` creates generators. The option catalogue accepts the names in this list.
+class. `penstock/keys/make_generator.py` creates generators. The option catalogue accepts the names in this list.
 """
 
 from __future__ import annotations

@@ -13,19 +13,19 @@ from typing import Any
 
 import pytest
 
-from penstock import registry
+from penstock import registered_functions
 from penstock.errors import OptionError
-from penstock.merge.payloads import make_merger
+from penstock.merge.make_merger import make_merger
 from penstock.options import PAYLOAD_CLASS, read_options
-from penstock.registry import Kind, Registered
+from penstock.registered_functions import Kind, Registered
 
 
 @pytest.fixture(autouse=True)
 def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(registry, "_registered", {})
-    registry._list_entry_points.cache_clear()
+    monkeypatch.setattr(registered_functions, "_registered", {})
+    registered_functions._list_entry_points.cache_clear()
     yield
-    registry._list_entry_points.cache_clear()
+    registered_functions._list_entry_points.cache_clear()
 
 
 def newest(old: Any, new: Any) -> Any:
@@ -33,22 +33,22 @@ def newest(old: Any, new: Any) -> Any:
 
 
 def test_a_function_is_found_under_its_name_and_stays_a_plain_function() -> None:
-    assert registry.payload("newest")(newest) is newest
-    assert registry.find_registered("newest") == Registered("newest", Kind.PAYLOAD, newest)
-    assert registry.find_registration(newest) == registry.find_registered("newest")
-    assert registry.find_registered("oldest") is None
+    assert registered_functions.payload("newest")(newest) is newest
+    assert registered_functions.find_registered("newest") == Registered("newest", Kind.PAYLOAD, newest)
+    assert registered_functions.find_registration(newest) == registered_functions.find_registered("newest")
+    assert registered_functions.find_registered("oldest") is None
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a,b", "1st", "penstock.aggregate", "org.apache.hudi.common.model.MyPayload"])
 def test_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(OptionError, match="cannot name a merger"):
-        registry.merger(name)
+        registered_functions.merger(name)
 
 
 def test_options_take_registered_names_and_say_how_to_register_others() -> None:
     with pytest.raises(OptionError, match=r"newest.*register your own.*@penstock.payload"):
         read_options({PAYLOAD_CLASS.key: "newest"})
-    registry.payload("newest")(newest)
+    registered_functions.payload("newest")(newest)
     assert read_options({PAYLOAD_CLASS.key: "newest"})[PAYLOAD_CLASS] == "newest"
     assert read_options({PAYLOAD_CLASS.key: "EventTimeAvroPayload"})[PAYLOAD_CLASS].startswith("org.apache.hudi.")
 
@@ -64,10 +64,10 @@ def test_an_installed_package_declares_functions_that_are_imported_when_they_are
         "[penstock.mergers]\ntheirs = their_rules:newest\n[penstock.payloads]\nbroken = no.such.module:f\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert registry.is_registered("broken")
-    assert registry.is_registered("theirs")
+    assert registered_functions.is_registered("broken")
+    assert registered_functions.is_registered("theirs")
     assert "their_rules" not in sys.modules
-    found = registry.find_registered("theirs")
+    found = registered_functions.find_registered("theirs")
     assert found is not None
     assert (found.kind, found.function.__module__) == (Kind.MERGER, "their_rules")
     sys.modules.pop("their_rules")
@@ -100,7 +100,7 @@ def test_a_function_reaches_workers_that_do_not_have_its_package(tmp_path: Path)
         import pickle, sys
         sys.path.insert(0, sys.argv[1])
         from theirs.payloads import merge
-        from penstock.registry import Kind, Registered
+        from penstock.registered_functions import Kind, Registered
         sys.stdout.buffer.write(pickle.dumps(Registered("x", Kind.PAYLOAD, merge)))
     """
     data = subprocess.run([sys.executable, "-c", textwrap.dedent(pack), str(tmp_path)], capture_output=True, check=True).stdout

@@ -1,0 +1,8 @@
+"""`HOOKS`, the map of all hooks. To add a hook, write a module in this folder and add one line to `HOOKS`."""
+
+from __future__ import annotations
+
+from penstock.hooks.commit_hook import HookFactory
+
+#: Name of a hook → function that returns the hook, or None if the options do not ask for it. Hooks run in this order.
+HOOKS: dict[str, HookFactory] = {}
