@@ -25,7 +25,7 @@ from penstock.commit.heartbeat import Heartbeat, check_alive, is_lazy
 from penstock.commit.run_hooks import run_after_hooks, run_before_hooks
 from penstock.commit.swap_tables import is_written_aside
 from penstock.errors import AlreadyExists, CommitUnknown, StorageError, TableChanged, WriteConflict
-from penstock.filegroup.markers import MarkerStyle
+from penstock.filegroup.markers import MarkerStyle, work_folder
 from penstock.filegroup.partitions import check_not_nested, withdraw_partition
 from penstock.hooks import HookContext, PendingCommit, PublishedCommit
 from penstock.interrupt import check_interrupt, is_interrupted
@@ -377,6 +377,31 @@ def begin(table: TableState, action: Action, content: bytes = b"") -> Iterator[C
         heartbeat.stop()
         raise
     change = Change(table, instant, heartbeat)
+    with change.at_work():
+        yield change
+
+
+@contextmanager
+def begin_run(table: TableState, instant: Instant) -> Iterator[Change]:
+    """Create the inflight file of a plan and yield its `Change`. The `with` block runs the plan and publishes the commit.
+
+    If the block raises an error, the files of the run are deleted and the plan stays pending. If the process crashes, the next
+    run of the plan deletes the files.
+
+    Args:
+        instant: the requested instant of the plan.
+    """
+    heartbeat = Heartbeat(table)
+    # Announced before the inflight file exists: a process that sees an inflight plan without a heartbeat takes the run for dead.
+    heartbeat.announce(instant.time)
+    # Another process that takes this run for dead removes this file when it rolls the run back, and may then run the plan itself.
+    run_file = join(work_folder(table.base_path, instant.time), f"run-{clock.new_uuid()}")
+    change = Change(table, instant, heartbeat, run_file=run_file)
+    try:
+        change.start()  # raises if another process has made the plan inflight first
+    except BaseException:
+        heartbeat.stop()  # its file stays: it is that of the other process
+        raise
     with change.at_work():
         yield change
 

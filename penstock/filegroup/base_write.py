@@ -14,10 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock import clock
+from penstock.filegroup.base_read import open_base_file
 from penstock.filegroup.fill_meta_columns import KEY_COLUMN, add_file_columns, add_null_meta_columns, schema_with_meta, stamp_rows
 from penstock.filegroup.key_changes import KeyChange
 from penstock.filegroup.key_footer import KeyFooter
 from penstock.filegroup.markers import MarkerType
+from penstock.filegroup.model import FileSlice
 from penstock.filegroup.task_output import TaskOutput
 from penstock.formats.parquet import ROW_GROUP_ROWS, open_writer, read_footer
 from penstock.merge.kernels.event_time import EventTimeSpan, find_event_times
@@ -197,6 +199,14 @@ class BaseFileWriter:
             file_size_in_bytes=size_bytes,
             **counts,  # type: ignore[arg-type]
         )
+
+
+def open_successor(output: TaskOutput, file_slice: FileSlice) -> BaseFileWriter:
+    """Open a writer for the base file that follows a file slice. If the slice has a base file, its bloom filter is extended."""
+    if file_slice.base_file is None:
+        return BaseFileWriter(output, file_slice.partition_path, file_slice.file_id, MarkerType.CREATE)
+    old = open_base_file(output.settings.storage, file_slice.base_file.path)
+    return BaseFileWriter(output, file_slice.partition_path, file_slice.file_id, MarkerType.MERGE, old=old)
 
 
 class RollingWriter:

@@ -17,19 +17,16 @@ rely on this: a write takes into account only the plans whose instant is earlier
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from penstock import clock
-from penstock.commit.change import Change
-from penstock.commit.heartbeat import Heartbeat, is_alive
+from penstock.commit.change import begin_run
+from penstock.commit.heartbeat import is_alive
 from penstock.commit.markers import read_markers
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.errors import CorruptFile, OptionError, WriteConflict
-from penstock.filegroup.markers import work_folder
 from penstock.filegroup.model import FileSlice
 from penstock.formats.avro.container import read_container
 from penstock.hooks import PublishedCommit
@@ -37,7 +34,6 @@ from penstock.options.operation import Operation
 from penstock.progress import Stages, TaskProgress, format_count
 from penstock.services.rollback.run import roll_back, run_rollback
 from penstock.services.table_service import TableService
-from penstock.storage import join
 from penstock.table.damaged_logs import warn_of_skipped_blocks
 from penstock.table.pending import find_pending_clusterings
 from penstock.table.state import TableState, read_table_schema, reload_timeline
@@ -366,7 +362,7 @@ def run_plan(
         return None
     tasks = service.make_tasks(run)
     runner = Runner(spark, on_driver=_is_small(run.table, tasks))
-    with _inflight(run.table, run.instant) as change:
+    with begin_run(run.table, run.instant) as change:
         stats = _run_tasks(run, tasks, runner, service, stages)
         service.before_commit(run, stats, runner)
         commit = change.prepare(
@@ -431,31 +427,6 @@ def _run_tasks(
         notes.rows = sum(stat.num_writes for stat in stats)
         notes.size_bytes = sum(stat.total_write_bytes for stat in stats)
     return stats
-
-
-@contextmanager
-def _inflight(table: TableState, instant: Instant) -> Iterator[Change]:
-    """Create the inflight file of a plan and yield its `Change`. The caller runs the plan inside the `with` block.
-
-    If the block raises an error, the files of the run are deleted and the plan stays pending. If the process crashes, the next
-    run of the plan deletes the files.
-
-    Args:
-        instant: the requested instant of the plan.
-    """
-    heartbeat = Heartbeat(table)
-    # Announced before the inflight file exists: a process that sees an inflight plan without a heartbeat takes the run for dead.
-    heartbeat.announce(instant.time)
-    # Another process that takes this run for dead removes this file when it rolls the run back, and may then run the plan itself.
-    run_file = join(work_folder(table.base_path, instant.time), f"run-{clock.new_uuid()}")
-    change = Change(table, instant, heartbeat, run_file=run_file)
-    try:
-        change.start()  # raises if another process has made the plan inflight first
-    except BaseException:
-        heartbeat.stop()  # its file stays: it is that of the other process
-        raise
-    with change.at_work():
-        yield change
 
 
 def _is_small(table: TableState, tasks: Sequence[PlannedTask]) -> bool:

@@ -8,10 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from penstock import clock
-from penstock.filegroup.base_read import open_base_file
-from penstock.filegroup.base_write import BaseFileWriter
+from penstock.filegroup.base_write import open_successor
 from penstock.filegroup.fill_meta_columns import body_schema
-from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.slice_rows import MergeCounts, MergeRules, read_merged_rows
 from penstock.filegroup.task_output import FileSettings, TaskOutput
@@ -51,7 +49,7 @@ def compact_slice(task: CompactTask) -> list[WriteStat]:
     rows = next(parts, None)
     identity = this_task()
     output = TaskOutput(task.settings, identity.number, identity.write_token)
-    writer = _open_writer(output, file_slice)
+    writer = open_successor(output, file_slice)
     while rows is not None:
         # Rows that are only in the log come last. So after the first inserted row, all keys are missing in the old bloom filter.
         writer.keep(fit_to_schema(rows, body), new=counts.inserts > 0)
@@ -78,11 +76,3 @@ def compact_slice(task: CompactTask) -> list[WriteStat]:
     runtime = {"totalScanTime": 0, "totalUpsertTime": took_ms, "totalCreateTime": 0}
     times = counts.times
     return [replace(stat, runtime_stats=runtime, min_event_time=times.least_ms, max_event_time=times.greatest_ms)]
-
-
-def _open_writer(output: TaskOutput, file_slice: FileSlice) -> BaseFileWriter:
-    """Open a writer for the new base file. If the slice has a base file, that file's bloom filter is copied and extended."""
-    if file_slice.base_file is None:
-        return BaseFileWriter(output, file_slice.partition_path, file_slice.file_id, MarkerType.CREATE)
-    old = open_base_file(output.settings.storage, file_slice.base_file.path)
-    return BaseFileWriter(output, file_slice.partition_path, file_slice.file_id, MarkerType.MERGE, old=old)

@@ -105,10 +105,11 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
         Raises:
             CorruptFile: a file that the plan names is missing.
         """
-        rules, settings = merge_file_settings(run.table, run.time, run.schema)
         folders = list_folders(run.table, run.plan)
+        operations = remaining_operations(run.table, run.time, run.plan, folders)
+        rules, settings = merge_file_settings(run.table, run.time, run.schema)
         tasks = []
-        for operation in remaining_operations(run.table, run.time, run.plan, folders):
+        for operation in operations:
             file_slice = whole_slice(run.table.base_path, operation, folders[operation.partition_path])
             log_bytes = int(operation.metrics.get(LOG_BYTES, 0))
             tasks.append(CompactTask(file_slice, rules, settings, log_bytes))

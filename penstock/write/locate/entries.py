@@ -39,10 +39,10 @@ from penstock.timeline.instant import Action, State
 from penstock.timeline.store import read_metadata
 from penstock.timeline.timeline import Timeline
 from penstock.workers.runner import Runner
-from penstock.write.locate.located_rows import Hits, create_hit_file, name_of_attempt
 from penstock.write.locate.tag import TagResult
 from penstock.write.rows.row_partitions import RowPartitions
 from penstock.write.rows.staging import Piece
+from penstock.write.tasks.located_rows import Hits, create_hit_file, name_of_attempt
 from penstock.write.tasks.task_rows import TaskRows, TaskRowsSettings, load_task_rows
 
 #: How many keys one task looks up.

@@ -15,10 +15,10 @@ from penstock.filegroup.model import FileSlice
 from penstock.storage import join
 from penstock.workers.runner import Runner
 from penstock.write.locate.entries import EntryAnswers, SortTask, make_sort_task, sort_answers, sorts_on_driver
-from penstock.write.locate.located_rows import HitBatch
 from penstock.write.locate.new_rows import NewRowsResult, NewRowsTask, find_new_rows
 from penstock.write.locate.tag import TagResult, TagTask, plan_tag_tasks, tag_slices
 from penstock.write.rows.staging import Piece
+from penstock.write.tasks.located_rows import HitBatch
 from penstock.write.tasks.task import UpsertRules
 
 #: Up to this many rows the driver lists the new rows. Arrays of this length take a few MB, and less time than a Spark job.

@@ -38,11 +38,11 @@ from penstock.storage.os_errors import convert_os_errors
 from penstock.workers.runner import Runner
 from penstock.write.locate.key_lookup import KeyMatches, WantedKeys, look_up
 from penstock.write.locate.live_rows import look_up_merged
-from penstock.write.locate.located_rows import name_of_attempt
 from penstock.write.locate.tag import TagTask, plan_tag_tasks
 from penstock.write.rows.crossing_columns import KEY
 from penstock.write.rows.row_partitions import RowPartitions
 from penstock.write.rows.staging import ARRIVAL, Piece, Staging, read_pieces
+from penstock.write.tasks.located_rows import name_of_attempt
 from penstock.write.tasks.task import UpsertRules
 from penstock.write.tasks.task_rows import TaskRows, load_task_rows, split_row_numbers
 

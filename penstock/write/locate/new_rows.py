@@ -15,9 +15,9 @@ import numpy as np
 
 from penstock.merge.row_choice import Fate
 from penstock.storage import Storage
-from penstock.write.locate.located_rows import name_of_attempt, read_hit_file, write_new_rows_file
 from penstock.write.rows.row_partitions import RowPartitions
 from penstock.write.rows.staging import Piece
+from penstock.write.tasks.located_rows import name_of_attempt, read_hit_file, write_new_rows_file
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,9 @@ from penstock.merge.row_choice import Choice, Fate, Fates
 from penstock.storage import join
 from penstock.write.locate.key_lookup import KeyMatches, WantedKeys, look_up
 from penstock.write.locate.live_rows import are_dead, look_up_merged
-from penstock.write.locate.located_rows import Hits, create_hit_file, name_of_attempt
 from penstock.write.rows.row_partitions import RowPartitions
 from penstock.write.rows.staging import Piece
+from penstock.write.tasks.located_rows import Hits, create_hit_file, name_of_attempt
 from penstock.write.tasks.task import UpsertRules
 from penstock.write.tasks.task_rows import TaskRows, TaskRowsSettings, load_task_rows
 

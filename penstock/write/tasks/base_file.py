@@ -31,8 +31,8 @@ from penstock.merge.kernels.gather import Positions, take_rows, to_array
 from penstock.merge.merger import Merger
 from penstock.merge.row_choice import Choice, Choices, Fate, is_changed
 from penstock.timeline.commit_file import WriteStat
-from penstock.write.locate.located_rows import NO_ROWS, Hits, make_merge_hits
 from penstock.write.rows.crossing_columns import KEY, PartitionRows
+from penstock.write.tasks.located_rows import NO_ROWS, Hits, make_merge_hits
 from penstock.write.tasks.task_rows import TaskRows, split_row_numbers
 
 

@@ -17,10 +17,10 @@ from penstock.merge.kernels.gather import Positions
 from penstock.timeline.commit_file import WriteStat
 from penstock.write.locate.key_lookup import WantedKeys, holds_any_key, look_up
 from penstock.write.locate.live_rows import look_up_merged
-from penstock.write.locate.located_rows import NO_HITS, make_merge_hits
 from penstock.write.rows.staging import read_pieces
 from penstock.write.tasks.base_file import FileMerge, add_to_base_file, merge_base_file
 from penstock.write.tasks.insert import insert_pieces, insert_rows, split_key
+from penstock.write.tasks.located_rows import NO_HITS, make_merge_hits
 from penstock.write.tasks.log_file import LogAppend, append_changes
 from penstock.write.tasks.task import BucketTask
 from penstock.write.tasks.task_rows import TaskRows, load_task_rows

@@ -31,8 +31,8 @@ from penstock.merge.kernels.ordering import check_ordering_values
 from penstock.merge.merger import Merger
 from penstock.merge.row_choice import Fate
 from penstock.timeline.commit_file import WriteStat
-from penstock.write.locate.located_rows import NO_ROWS, Hits
 from penstock.write.rows.crossing_columns import KEY
+from penstock.write.tasks.located_rows import NO_ROWS, Hits
 from penstock.write.tasks.task_rows import TaskRows, split_row_numbers
 
 

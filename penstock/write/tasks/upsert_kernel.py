@@ -22,10 +22,10 @@ from penstock.merge.kernels.gather import Positions
 from penstock.merge.row_choice import Fate
 from penstock.timeline.commit_file import WriteStat
 from penstock.write.locate.key_lookup import WantedKeys, holds_any_key, look_up
-from penstock.write.locate.located_rows import NO_HITS, NO_ROWS, Hits, make_merge_hits, read_hits, read_new_rows
 from penstock.write.tasks.base_file import FileMerge, merge_base_file
 from penstock.write.tasks.bucket import write_bucket
 from penstock.write.tasks.insert import insert_into_new_groups
+from penstock.write.tasks.located_rows import NO_HITS, NO_ROWS, Hits, make_merge_hits, read_hits, read_new_rows
 from penstock.write.tasks.log_file import LogAppend, append_changes
 from penstock.write.tasks.task import BucketTask, GroupTask, PartitionTask, UpsertRules, UpsertTask, open_task_output
 from penstock.write.tasks.task_rows import TaskRows, choose_task_rows, find_repeats, load_task_rows

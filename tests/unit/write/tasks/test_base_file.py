@@ -29,9 +29,9 @@ from penstock.merge.overwrite import AlwaysDelete, EventTimeOrdering, OverwriteW
 from penstock.merge.row_choice import Fate
 from penstock.storage import LocalStorage
 from penstock.timeline.commit_file import WriteStat
-from penstock.write.locate.located_rows import Hits
 from penstock.write.tasks import base_file as merge_module
 from penstock.write.tasks.base_file import FileMerge, merge_base_file
+from penstock.write.tasks.located_rows import Hits
 from penstock.write.tasks.task_rows import load_task_rows
 from tests.unit.write.engine import (
     DELETABLE,

@@ -9,7 +9,10 @@ import pytest
 
 from penstock.merge.row_choice import Fate
 from penstock.storage import LocalStorage
-from penstock.write.locate.located_rows import (
+from penstock.write.locate.new_rows import NewRowsTask, find_new_rows
+from penstock.write.rows.row_partitions import RowPartitions
+from penstock.write.rows.staging import Piece
+from penstock.write.tasks.located_rows import (
     HitBatch,
     Hits,
     NewRowRange,
@@ -20,9 +23,6 @@ from penstock.write.locate.located_rows import (
     read_new_rows,
     write_new_rows_file,
 )
-from penstock.write.locate.new_rows import NewRowsTask, find_new_rows
-from penstock.write.rows.row_partitions import RowPartitions
-from penstock.write.rows.staging import Piece
 
 STORAGE = LocalStorage()
 #: Rows 0 to 2 are of partition b, row 3 of a, rows 4 and 5 of b.
