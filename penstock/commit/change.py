@@ -20,8 +20,11 @@ from typing import TYPE_CHECKING
 from penstock import clock
 from penstock import options as o
 from penstock.commit import markers
+from penstock.commit.claims import Completed, is_marked_undone, run_transaction
 from penstock.commit.conflicts import check_conflicts
-from penstock.commit.heartbeat import Heartbeat, check_alive, is_lazy
+from penstock.commit.heartbeat import Heartbeat, check_alive
+from penstock.commit.modes import is_lazy, is_optimistic
+from penstock.commit.overlap import ConcurrentCommit, check_overlap
 from penstock.commit.run_hooks import run_after_hooks, run_before_hooks
 from penstock.commit.swap_tables import is_written_aside
 from penstock.errors import AlreadyExists, CommitUnknown, StorageError, TableChanged, WriteConflict
@@ -40,6 +43,9 @@ from penstock.timeline.timeline import Timeline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+#: A last check before a commit is published, called with the commits that completed since the change was planned.
+CheckCommits = Callable[[Sequence[ConcurrentCommit]], None]
 
 #: Keys in the extra metadata of a commit: the age of the newest and of the oldest row that it changed, by event time.
 FRESHNESS_MS = "penstock.freshness.ms"
@@ -67,6 +73,7 @@ class Change:
         self._run_file = run_file
         self._heartbeat = heartbeat or Heartbeat(table)
         self._is_publishing = False
+        self._planned_on = table.timeline
 
     @property
     def time(self) -> str:
@@ -81,6 +88,10 @@ class Change:
         """
         content = write_commit(profile, profile=True) if profile else b""
         transition(self.table.storage, self.table.base_path, self.instant, State.INFLIGHT, content)
+
+    def plan_on(self, timeline: Timeline) -> None:
+        """Record the timeline on which the tasks of this change are planned. Commits that are not on it are concurrent."""
+        self._planned_on = timeline
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -155,12 +166,13 @@ class Change:
         compacted: bool = False,
         spark: SparkSession | None = None,
         published: Callable[[], object] | None = None,
+        check: CheckCommits | None = None,
     ) -> PublishedCommit:
         """Call `prepare`, then `publish`; return the published commit. The arguments are those of `prepare` and `publish`."""
         commit = self.prepare(
             stats, operation=operation, schema=schema, extra=extra, replaced=replaced, compacted=compacted, spark=spark
         )
-        return self.publish(commit, spark=spark, published=published)
+        return self.publish(commit, spark=spark, published=published, check=check)
 
     def prepare(
         self,
@@ -198,7 +210,12 @@ class Change:
         return commit
 
     def publish(
-        self, commit: PendingCommit, *, spark: SparkSession | None = None, published: Callable[[], object] | None = None
+        self,
+        commit: PendingCommit,
+        *,
+        spark: SparkSession | None = None,
+        published: Callable[[], object] | None = None,
+        check: CheckCommits | None = None,
     ) -> PublishedCommit:
         """Publish a prepared commit and return it with the outcomes of the after-commit hooks.
 
@@ -209,6 +226,8 @@ class Change:
             commit: the result of `prepare`.
             spark: the Spark session, for hooks that need one.
             published: a function to call after the completed file was created and before the marker folder is deleted.
+            check: a last check of the caller, called with the commits that completed since the change was planned. Under
+                optimistic concurrency control it is called during the transaction; otherwise with no commits.
 
         Raises:
             CommitUnknown: the storage failed while the completed file was created, so the file may or may not exist.
@@ -229,12 +248,17 @@ class Change:
         # The run may have been rolled back, and begun again, between the last check and the seal: then the seal is of the
         # other run's markers, and this run must not go on.
         self._check_run()
-        # Check as late as possible, but before anything is deleted: a change that conflicts is taken back as a whole.
-        check_conflicts(self.table, self.time, stats, commit.metadata.replaced or {}, runs_a_plan=self._run_file is not None)
         # Reconcile before publishing: readers take every file whose name holds a completed instant, so the files of lost
         # attempts must be gone before the completed file is there.
         markers.reconcile(storage, base_path, self.time, [stat.path for stat in stats if stat.path])
-        self._create_completed_file(write_commit(commit.metadata))
+        if is_optimistic(self.table):
+            self._publish_in_turn(commit, check)
+        else:
+            # As late as possible: what is found must still hold when the completed file is created.
+            check_conflicts(self.table, self.time, stats, commit.metadata.replaced or {}, runs_a_plan=self._run_file is not None)
+            if check is not None:
+                check(())
+            self._create_completed_file(write_commit(commit.metadata))
         if published is not None:
             published()
         with suppress(StorageError):  # the commit stands; a later write deletes what is left of it
@@ -244,6 +268,37 @@ class Change:
         if is_written_aside(base_path):
             return done  # the table is not at its path yet; the door runs the hooks when it is
         return run_after_hooks(HookContext(self.table, spark), done)
+
+    def _publish_in_turn(self, commit: PendingCommit, check: CheckCommits | None) -> None:
+        """Publish the commit in a transaction, so that no other commit comes between its checks and its completed file."""
+        completed = Completed(self.instant.in_state(State.COMPLETED), write_commit(commit.metadata))
+
+        def check_turn(timeline: Timeline) -> Completed:
+            """Check everything that a concurrent process may have changed; return the completed file to create."""
+            self._is_publishing = False
+            check_interrupt()
+            _check_not_restoring(self.table, timeline)
+            self._check_not_undone()
+            commits: Sequence[ConcurrentCommit] = ()
+            if self._run_file is None:
+                commits = check_overlap(self.table, self.instant, commit.metadata, self._planned_on, timeline)
+            if check is not None:
+                check(commits)
+            # Set before the claim: if creating it fails, the claim may be there all the same, and nothing may be taken back.
+            self._is_publishing = True
+            return completed
+
+        run_transaction(self.table, check_turn)
+
+    def _check_not_undone(self) -> None:
+        """Raise WriteConflict if another process rolls this change back, or has done so."""
+        if is_marked_undone(self.table, self.time):
+            raise WriteConflict(
+                f"another writer took write {self.time} of {self.table.base_path} for dead and rolls it back. Run it again"
+            )
+        # After the mark: a rollback deletes its mark only when the requested file is gone.
+        require_pending(self.table.storage, self.table.base_path, self.instant)
+        self._check_run()
 
     def _check_partitions(self, stats: Sequence[WriteStat]) -> None:
         """Raise RecordKeyError if a partition with new file groups lies inside another partition, or another partition inside it.
@@ -310,6 +365,19 @@ class Change:
             f"publishing the write failed ({error}). Look for the file {path}: if it is there the write is done, "
             "otherwise run it again"
         )
+
+    def withdraw(self) -> None:
+        """Delete the data files and the inflight file of this change. The requested file, staged rows and heartbeat stay.
+
+        Called after a conflict if the write runs again: the staged rows are needed once more, and the instant in its requested
+        state keeps them from being deleted as leftovers. Call `abandon` when the write is over.
+        """
+        storage = self.table.storage
+        base_path = self.table.base_path
+        markers.seal(storage, base_path, self.time)
+        for marker in markers.read_markers(storage, base_path, self.time):
+            storage.delete(join(base_path, marker.file_path))
+        storage.delete(instant_path(base_path, self.instant.in_state(State.INFLIGHT)))
 
     def abandon(self) -> None:
         """Undo the change: delete its data files, timeline files, markers and heartbeat. A plan's requested file is kept.
@@ -427,6 +495,8 @@ def _check_unchanged(table: TableState, instant: Instant, timeline: Timeline) ->
         timeline: the timeline as it is now, with the instant.
     """
     _check_not_restoring(table, timeline)
+    if is_optimistic(table):
+        return  # other writers are expected; conflicts are found when the commit is published
     known = {*table.timeline.instants, instant}
     for other in timeline.instants:
         if other.action in WRITE_ACTIONS and other not in known:

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence, Set
 
 from penstock import options as o
 from penstock.commit import markers
-from penstock.commit.heartbeat import is_alive, is_lazy
+from penstock.commit.heartbeat import is_alive
+from penstock.commit.modes import is_lazy
 from penstock.errors import CorruptFile, WriteConflict
 from penstock.filegroup.model import GroupId
 from penstock.filegroup.names import parse_log_name

@@ -19,6 +19,7 @@ from typing import Any
 
 from penstock import clock
 from penstock import options as o
+from penstock.commit.modes import is_lazy
 from penstock.errors import StorageError, WriteConflict
 from penstock.process import Process, has_ended, this_process
 from penstock.storage import FileInfo, Storage, join
@@ -29,11 +30,6 @@ from penstock.timeline.store import FOLDER
 _HEARTBEATS = ".heartbeat"
 #: The ids of the heartbeats of this process that are beating. A process may hold several: one for each write under way.
 _BEATING: set[str] = set()
-
-
-def is_lazy(table: TableState) -> bool:
-    """Whether the policy for failed writes is lazy: a pending write is rolled back only when its heartbeat has expired."""
-    return table.options[o.FAILED_WRITES_POLICY].upper() == "LAZY"
 
 
 def heartbeat_path(base_path: str, instant: str) -> str:

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock import options as o
 from penstock.commit.heartbeat import keep_heartbeat
 from penstock.commit.metadata_table import turn_off_metadata_table
+from penstock.commit.modes import is_optimistic
 from penstock.commit.run_hooks import run_after_hooks
 from penstock.commit.swap_tables import OVERWRITE, finish_overwrite, new_table_path, swap_tables
 from penstock.door.follow_ups import follow_up
@@ -197,8 +198,9 @@ def _append(request: _Request, path: str) -> tuple[PublishedCommit, TableState]:
     rows = request.rows_of(table)
     settings = resolve_settings(request.options, table.config, frozenset(rows.columns))
     make_index(settings.options).check(replace(table, options=settings.options))
-    prepared = prepare_rows(rows, settings, read_table_schema(table))
-    return _run_operation(request, table, settings, prepared)
+    schema = read_table_schema(table)
+    prepared = prepare_rows(rows, settings, schema)
+    return _run_operation(request, table, settings, prepared, schema)
 
 
 def _create(request: _Request) -> tuple[PublishedCommit, TableState]:
@@ -277,9 +279,12 @@ def _refuse_foreign_files(storage: Storage, base_path: str) -> None:
 
 
 def _run_operation(
-    request: _Request, table: TableState, settings: WriteSettings, prepared: PreparedRows
+    request: _Request, table: TableState, settings: WriteSettings, prepared: PreparedRows, schema: str | None = None
 ) -> tuple[PublishedCommit, TableState]:
     """Roll back earlier writes that failed, then run the operation in the settings.
+
+    Args:
+        schema: the table's schema for which the rows were prepared; None: the table is new.
 
     Returns:
         The commit, and the table with the options for the table services that follow.
@@ -292,11 +297,18 @@ def _run_operation(
     check_inline(table, prepared.avro_schema)
     known = table.timeline.completed_times
     table = roll_back_failed(turn_off_metadata_table(table))
-    if not table.timeline.completed_times <= known:
+    is_changed = not table.timeline.completed_times <= known
+    if is_changed and is_optimistic(table) and not callable(request.rows):
+        # Other writers are expected. Their commits do not matter to the prepared rows as long as the schema is the same.
+        is_changed = read_table_schema(table) != schema
+    if is_changed:
         raise TableChanged(f"another write to {table.base_path} completed just now. Run the write again")
     request.stages.restart(f"{settings.operation} {settings.table_name}")
     run = OPERATIONS[settings.operation]
-    return run(WriteContext(request.spark, table, settings, prepared, request.stages, unschedule_clustering)), table
+    context = WriteContext(
+        request.spark, table, settings, prepared, request.stages, unschedule_clustering, reads_table=callable(request.rows)
+    )
+    return run(context), table
 
 
 def _parse_mode(mode: str | None) -> SaveMode:

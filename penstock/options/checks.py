@@ -20,7 +20,7 @@ from penstock.options.layout import STORAGE_LAYOUT_PARTITIONER, STORAGE_LAYOUT_T
 from penstock.options.operation import Operation
 from penstock.options.option import Option, Options, to_raw, words
 from penstock.options.table import POPULATE_META_FIELDS, STORED_PRECOMBINE_FIELD, STORED_RECORD_KEY_FIELDS, STORED_TABLE_TYPE
-from penstock.options.timeline import KEEP_MAX_COMMITS, KEEP_MIN_COMMITS
+from penstock.options.timeline import FAILED_WRITES_POLICY, KEEP_MAX_COMMITS, KEEP_MIN_COMMITS
 from penstock.options.write import (
     BULK_INSERT_SORT_MODE,
     COMBINE_BEFORE_INSERT,
@@ -89,6 +89,17 @@ def _early_conflicts(options: Options) -> str | None:
     """Check that early conflict detection is only set with several writers. Returns the problem; None if there is none."""
     if options[EARLY_CONFLICT_DETECTION] and options[CONCURRENCY_MODE] == "SINGLE_WRITER":
         return f"{EARLY_CONFLICT_DETECTION.key}=true needs {CONCURRENCY_MODE.key}=OPTIMISTIC_CONCURRENCY_CONTROL"
+    return None
+
+
+def _eager_rollback(options: Options) -> str | None:
+    """Check that several writers do not roll back each other's pending writes. Returns the problem; None if there is none."""
+    is_eager = options.is_set(FAILED_WRITES_POLICY) and options[FAILED_WRITES_POLICY].upper() == "EAGER"
+    if is_eager and options[CONCURRENCY_MODE].upper() == "OPTIMISTIC_CONCURRENCY_CONTROL":
+        return (
+            f"{FAILED_WRITES_POLICY.key}=EAGER would roll back the other writers of {CONCURRENCY_MODE.key}="
+            "OPTIMISTIC_CONCURRENCY_CONTROL: set it to LAZY, or leave it out"
+        )
     return None
 
 
@@ -245,6 +256,7 @@ _CHECKS: Final[tuple[Callable[[Options], str | None], ...]] = (
     _two_compactions,
     _two_clusterings,
     _early_conflicts,
+    _eager_rollback,
     _generated_keys,
     _drop_duplicates_in_bulk_insert,
     _sort_mode,

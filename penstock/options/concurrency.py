@@ -16,16 +16,15 @@ CONCURRENCY_MODE: Final = Option(
     "SINGLE_WRITER",
     "SINGLE_WRITER: one writer at a time. Otherwise several writers, which check for conflicts when they commit.",
     allowed=("SINGLE_WRITER", "OPTIMISTIC_CONCURRENCY_CONTROL", "NON_BLOCKING_CONCURRENCY_CONTROL"),
-    supported=("SINGLE_WRITER",),
-    lacks=SEVERAL_WRITERS,
-    instead="leave it out and run one writer at a time",
+    supported=("SINGLE_WRITER", "OPTIMISTIC_CONCURRENCY_CONTROL"),
+    lacks="non-blocking concurrency control, which needs table version 8",
+    instead="use OPTIMISTIC_CONCURRENCY_CONTROL",
 )
 CONFLICT_RETRIES: Final = Option(
     "hoodie.write.num.retries.on.conflict.failures",
     count,
     0,
-    "Number of times that a write runs again after a conflict.",
-    waits_for=SEVERAL_WRITERS,
+    "Number of times that a write runs again after a conflict, with the rows that it has already read.",
 )
 AUTO_ADJUST_LOCK: Final = Option(
     "hoodie.auto.adjust.lock.configs",

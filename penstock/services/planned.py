@@ -23,10 +23,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from penstock.commit.change import begin_run
+from penstock.commit.claims import run_transaction
 from penstock.commit.heartbeat import is_alive
 from penstock.commit.markers import read_markers
 from penstock.commit.metadata_table import turn_off_metadata_table
-from penstock.errors import CorruptFile, OptionError, WriteConflict
+from penstock.commit.modes import is_optimistic
+from penstock.errors import CorruptFile, OptionError, TableChanged, WriteConflict
 from penstock.filegroup.model import FileSlice
 from penstock.formats.avro.container import read_container
 from penstock.hooks import PublishedCommit
@@ -40,6 +42,7 @@ from penstock.table.state import TableState, read_table_schema, reload_timeline
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.store import instant_path, load_timeline, request_instant
+from penstock.timeline.timeline import Timeline
 from penstock.user_warning import warn_user
 from penstock.workers.driver_limit import fits_on_driver
 from penstock.workers.runner import Runner
@@ -235,6 +238,8 @@ def _waits(table: TableState, service: PlannedService[Any, Any]) -> bool:
     There is no warning for a service that runs only while no write is under way (`runs_alone`): for that service it is normal to
     wait.
     """
+    if is_optimistic(table) and not service.runs_alone:
+        return False  # a write that changes file groups of the new plan conflicts with it, and runs again
     if service.runs_alone:
         return bool(writes_under_way(table))  # no warning: concurrent writes are the normal reason to plan another time
     return waits_for_writes(table, service.noun)
@@ -251,6 +256,8 @@ def store_plan(table: TableState, action: Action, content: bytes) -> Instant | N
         content: the content of the requested file.
     """
     instant = request_instant(table.storage, table.base_path, action, utc=table.config.timeline_utc, content=content)
+    if is_optimistic(table):
+        return instant if _confirm_plan(table, instant) else None
     known = {(i.time, i.action.family, i.state) for i in table.timeline.instants}
     # Read the timeline only now that the plan is visible: a write either is in this timeline, or began later than the plan and
     # takes it into account.
@@ -260,6 +267,28 @@ def store_plan(table: TableState, action: Action, content: bytes) -> Instant | N
             table.storage.delete(instant_path(table.base_path, instant))
             return None
     return instant
+
+
+def _confirm_plan(table: TableState, instant: Instant) -> bool:
+    """Keep a new plan if no write completed since `table.timeline` was loaded; otherwise delete it. Return whether it is kept.
+
+    The plan is visible before its transaction. So a write that completes later finds the plan, and conflicts with it if both
+    change the same file group.
+    """
+
+    def check(timeline: Timeline) -> None:
+        """Raise TableChanged if a write completed since the plan was made."""
+        if not timeline.completed_times <= table.timeline.completed_times:
+            raise TableChanged(f"another write to {table.base_path} completed just now")
+
+    try:
+        run_transaction(table, check)
+    except BaseException as e:
+        table.storage.delete(instant_path(table.base_path, instant))
+        if isinstance(e, TableChanged):
+            return False
+        raise
+    return True
 
 
 def waits_for_writes(table: TableState, noun: str, own: str | None = None, since: TableState | None = None) -> bool:
@@ -379,8 +408,12 @@ def run_plan(
             change.abandon()
             stages.give_up("because another process writes; the plan stays")
             return None
-        service.check_conflicts(run)
-        return change.publish(commit, spark=spark, published=partial(service.after_commit, run, stats, runner))
+        return change.publish(
+            commit,
+            spark=spark,
+            published=partial(service.after_commit, run, stats, runner),
+            check=lambda _: service.check_conflicts(run),
+        )
 
 
 def _open_plan(spark: SparkSession, table: TableState, time: str, service: PlannedService[PlanT, TaskT]) -> PlanRun[PlanT] | None:
@@ -401,7 +434,7 @@ def _open_plan(spark: SparkSession, table: TableState, time: str, service: Plann
     if service.runs_alone:
         if writes_under_way(table):
             return None
-    else:
+    elif not is_optimistic(table):
         _check_earlier_writes(table, time, service.noun)
     table = start_over(table, instant)
     return PlanRun(spark, table, instant.in_state(State.REQUESTED), plan, _required_schema(table))

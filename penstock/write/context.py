@@ -29,6 +29,8 @@ class WriteContext:
     stages: Stages
     #: Removes the plan of a clustering from the timeline. Called if the options let the write change file groups of the plan.
     unschedule: Unschedule
+    #: Whether the incoming rows were read from the table itself, so that a concurrent commit may change them.
+    reads_table: bool = False
 
     @property
     def options(self) -> Options:

@@ -18,22 +18,27 @@ An error inside `begin` rolls the write back. The instant stays pending only if 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 
 from penstock import options as o
 from penstock.commit.change import Change, begin
+from penstock.commit.modes import is_optimistic
 from penstock.commit.replace import begin_replace, list_replaced_groups
+from penstock.errors import TableChanged, WriteConflict
 from penstock.hooks import PublishedCommit
 from penstock.options.operation import Operation
 from penstock.progress import format_count
 from penstock.table.state import reload_timeline
 from penstock.timeline.commit_file import WriteStat, make_workload_profile
+from penstock.timeline.timeline import Timeline
 from penstock.write.checks import check_keys_are_stored, check_no_pending_services, check_ordering_column
 from penstock.write.context import WriteContext
 from penstock.write.locate.assign import assign_pieces, profile_inserts
 from penstock.write.locate.buckets import plan_bucket_tasks
 from penstock.write.locate.file_sizing import read_sizing
+from penstock.write.locate.key_collisions import check_new_keys
 from penstock.write.locate.plan import plan_inserts, plan_upsert
 from penstock.write.pending_clustering import resolve_clustering_conflicts
 from penstock.write.publish import publish
@@ -41,7 +46,7 @@ from penstock.write.replaced_partitions import partitions_to_delete, partitions_
 from penstock.write.rows.combine import combine_rows
 from penstock.write.rows.combine_staged import fold_staged_rows, stage_combined_rows
 from penstock.write.rows.sort_modes import sort_rows
-from penstock.write.rows.staging import StagedRows, make_runner, stage_rows
+from penstock.write.rows.staging import StagedRows, Staging, make_runner, stage_rows
 from penstock.write.task_settings import build_file_settings, build_insert_tasks, build_merger, build_upsert_rules
 from penstock.write.tasks.insert import bulk_insert_rows, insert_bucket
 from penstock.write.tasks.run_tasks import store_incoming, store_tasks
@@ -93,17 +98,13 @@ def insert_overwrite(write: WriteContext) -> PublishedCommit:
     The partitions are those in `hoodie.static.overwrite.partition.paths` if set, otherwise those of the incoming rows.
     """
     write.index.check_overwrite(write.settings.operation)
-    with begin_replace(write.table) as change:
-        staged = stage_combined_rows(write, change, build_merger(write))
-        return _overwrite(write, change, staged, partitions_to_overwrite(write, staged.partition_paths))
+    return _stage_and_store(write, _begin_replace, _stage_combined, _overwrite_partitions)
 
 
 def insert_overwrite_table(write: WriteContext) -> PublishedCommit:
     """Replace all rows of the table with the incoming rows, in one replacecommit. Earlier commits stay on the timeline."""
     write.index.check_overwrite(write.settings.operation)
-    with begin_replace(write.table) as change:
-        staged = stage_combined_rows(write, change, build_merger(write))
-        return _overwrite(write, change, staged, None)
+    return _stage_and_store(write, _begin_replace, _stage_combined, partial(_overwrite, partitions=None))
 
 
 def delete_partition(write: WriteContext) -> PublishedCommit:
@@ -111,14 +112,7 @@ def delete_partition(write: WriteContext) -> PublishedCommit:
 
     These are the partitions in `hoodie.datasource.write.partitions.to.delete` if set, otherwise those of the incoming rows.
     """
-    with begin_replace(write.table) as change:
-        table = reload_timeline(write.table)
-        with write.stages.run("assign", "finding the partitions"):
-            partitions = partitions_to_delete(write, table)
-            check_no_pending_services(table, partitions)
-        change.start(make_workload_profile(Operation.DELETE_PARTITION, {}, []))
-        renew_buckets(table, change.time, partitions)
-        return publish(write, change, [], replaced=list_replaced_groups(table, partitions))
+    return _stage_and_store(write, _begin_replace, _stage_nothing, _take_partitions_out)
 
 
 OPERATIONS: Mapping[Operation, Callable[[WriteContext], PublishedCommit]] = {
@@ -132,13 +126,103 @@ OPERATIONS: Mapping[Operation, Callable[[WriteContext], PublishedCommit]] = {
 }
 
 
+#: Begins the change of a write, stages its rows, and writes and publishes what was staged.
+BeginChange = Callable[[WriteContext], AbstractContextManager[Change]]
+Stage = Callable[[WriteContext, Change], StagedRows]
+Store = Callable[[WriteContext, Change, StagedRows], PublishedCommit]
+
+
+def _stage_and_store(write: WriteContext, begin_change: BeginChange, stage: Stage, store: Store) -> PublishedCommit:
+    """Stage the incoming rows, then write and publish them. After a conflict, do so again with the same staged rows.
+
+    The write runs again up to `hoodie.write.num.retries.on.conflict.failures` times, each time under a new instant. The DataFrame
+    is evaluated once. The first instant stays requested until the write is over, because the staged rows belong to it.
+
+    Raises:
+        WriteConflict: a concurrent commit changed the same file groups, and no retries are left.
+        TableChanged: a concurrent commit changed the schema of the table, so that the rows must be prepared again.
+    """
+    with begin_change(write) as first:
+        staged = stage(write, first)
+        try:
+            return store(write, first, staged)
+        except TableChanged:
+            raise
+        except WriteConflict as e:
+            if not write.options[o.CONFLICT_RETRIES] or not is_optimistic(write.table):
+                raise
+            if write.reads_table:
+                raise TableChanged(str(e)) from e  # the rows themselves have to be read again
+        first.withdraw()
+        commit = _store_again(write, begin_change, staged, store)
+        first.abandon()
+        return commit
+
+
+def _store_again(write: WriteContext, begin_change: BeginChange, staged: StagedRows, store: Store) -> PublishedCommit:
+    """Write and publish staged rows under a new instant, again after each conflict, until no retries are left."""
+    retries = write.options[o.CONFLICT_RETRIES]
+    for attempt in range(1, retries + 1):
+        try:
+            with begin_change(write.with_current_timeline()) as change:
+                return store(write, change, staged.with_folder_of(change))
+        except TableChanged:
+            raise
+        except WriteConflict:
+            if attempt == retries:
+                raise
+    raise AssertionError
+
+
+def _plan_on(write: WriteContext, change: Change, timeline: Timeline) -> None:
+    """Record the timeline on which tasks are planned. Rows that were read from the table stay those of the earlier timeline."""
+    if not write.reads_table:
+        change.plan_on(timeline)
+
+
+def _begin(write: WriteContext) -> AbstractContextManager[Change]:
+    """Begin the change of a write that replaces no file groups."""
+    return begin(write.table, write.action)
+
+
+def _begin_replace(write: WriteContext) -> AbstractContextManager[Change]:
+    """Begin the change of a write that replaces file groups."""
+    return begin_replace(write.table)
+
+
+def _stage_combined(write: WriteContext, change: Change) -> StagedRows:
+    """Stage the incoming rows, one per key if the options ask for it."""
+    return stage_combined_rows(write, change, build_merger(write))
+
+
+def _overwrite_partitions(write: WriteContext, change: Change, staged: StagedRows) -> PublishedCommit:
+    """Replace the rows of the partitions of an insert_overwrite with the staged rows, and publish the replacecommit."""
+    return _overwrite(write, change, staged, partitions_to_overwrite(write, staged.partition_paths))
+
+
+def _stage_nothing(write: WriteContext, change: Change) -> StagedRows:
+    """Return no staged rows, for an operation that writes none."""
+    return StagedRows(Staging(write.table.storage, ""), ())
+
+
+def _take_partitions_out(write: WriteContext, change: Change, _: StagedRows) -> PublishedCommit:
+    """Find the partitions of a delete_partition and publish the replacecommit that takes them out of the table."""
+    table = reload_timeline(write.table)
+    _plan_on(write, change, table.timeline)
+    with write.stages.run("assign", "finding the partitions"):
+        partitions = partitions_to_delete(write, table)
+        check_no_pending_services(table, partitions)
+    change.start(make_workload_profile(Operation.DELETE_PARTITION, {}, []))
+    renew_buckets(table, change.time, partitions)
+    return publish(write, change, [], replaced=list_replaced_groups(table, partitions))
+
+
 def _write_by_key(write: WriteContext) -> PublishedCommit:
     """Stage the rows, find the file group of each key, write each file group that changes, and publish the commit."""
     check_keys_are_stored(write, write.settings.operation.value)
     check_ordering_column(write)
-    with begin(write.table, write.action) as change:
-        staged = stage_rows(write, change, write.prepared, numbered=write.index.is_global)
-        return _locate_and_store(write, change, staged)
+    stage = partial(stage_rows, prepared=write.prepared, numbered=write.index.is_global)
+    return _stage_and_store(write, _begin, stage, _locate_and_store)
 
 
 def _insert_into_buckets(write: WriteContext) -> PublishedCommit:
@@ -148,9 +232,7 @@ def _insert_into_buckets(write: WriteContext) -> PublishedCommit:
     `hoodie.merge.allow.duplicate.on.inserts=false`: then they are merged by key. Rows that go to a log are merged by its readers.
     """
     check_keys_are_stored(write, f"{o.INDEX_TYPE.key}=BUCKET")
-    with begin(write.table, write.action) as change:
-        staged = stage_combined_rows(write, change, build_merger(write))
-        return _locate_and_store(write, change, staged)
+    return _stage_and_store(write, _begin, _stage_combined, _locate_and_store)
 
 
 def _locate_and_store(write: WriteContext, change: Change, staged: StagedRows) -> PublishedCommit:
@@ -164,6 +246,7 @@ def _locate_and_store(write: WriteContext, change: Change, staged: StagedRows) -
     """
     index_at_staging = write.index
     write = write.with_current_timeline()
+    _plan_on(write, change, write.table.timeline)
     index_at_staging.check_unchanged(write.index, staged.partition_paths)
     rules = build_upsert_rules(write, change, staged.staging)
     runner = make_runner(write, staged.pieces)
@@ -176,7 +259,8 @@ def _locate_and_store(write: WriteContext, change: Change, staged: StagedRows) -
     change.start(task_plan.profile)
     activity = f"{'merging into' if rules.logs is None else 'appending to'} {format_count(len(task_plan.tasks), 'file group')}"
     stats = store_tasks(write, change, runner, run_task, task_plan.tasks, activity)
-    return publish(write, change, stats, index_figures=task_plan.figures())
+    check = partial(check_new_keys, write, rules, staged.pieces, runner)
+    return publish(write, change, stats, index_figures=task_plan.figures(), check=check)
 
 
 def _insert_into_small_files(write: WriteContext) -> PublishedCommit:
@@ -187,14 +271,18 @@ def _insert_into_small_files(write: WriteContext) -> PublishedCommit:
     """
     if not write.options[o.MERGE_ALLOW_DUPLICATE_ON_INSERTS]:
         check_keys_are_stored(write, f"{o.MERGE_ALLOW_DUPLICATE_ON_INSERTS.key}=false")
-    with begin(write.table, write.action) as change:
-        staged = stage_combined_rows(write, change, build_merger(write))
-        write = write.with_current_timeline()
-        with write.stages.run("assign", "filling small files"):
-            buckets = plan_inserts(write, staged.pieces, change.time)
-        change.start(profile_inserts(write.settings.operation, buckets))
-        stats = _store_inserts(write, change, staged, build_insert_tasks(write, change, staged.staging, buckets))
-        return publish(write, change, stats)
+    return _stage_and_store(write, _begin, _stage_combined, _fill_small_files)
+
+
+def _fill_small_files(write: WriteContext, change: Change, staged: StagedRows) -> PublishedCommit:
+    """Add staged rows to small file slices and the rest to new file groups, and publish the commit."""
+    write = write.with_current_timeline()
+    _plan_on(write, change, write.table.timeline)
+    with write.stages.run("assign", "filling small files"):
+        buckets = plan_inserts(write, staged.pieces, change.time)
+    change.start(profile_inserts(write.settings.operation, buckets))
+    stats = _store_inserts(write, change, staged, build_insert_tasks(write, change, staged.staging, buckets))
+    return publish(write, change, stats)
 
 
 def _overwrite(write: WriteContext, change: Change, staged: StagedRows, partitions: Sequence[str] | None) -> PublishedCommit:
@@ -211,6 +299,7 @@ def _overwrite(write: WriteContext, change: Change, staged: StagedRows, partitio
         stats = _store_new_buckets(write, change, staged)
     # The groups to replace are listed after the new files are written: rows that concurrent writes added are replaced too.
     table = reload_timeline(write.table)
+    _plan_on(write, change, table.timeline)
     replaced = list_replaced_groups(table, partitions)
     touched: set[tuple[str, str]] = set()
     for path, file_ids in replaced.items():

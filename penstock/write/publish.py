@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from penstock import options as o
-from penstock.commit.change import Change
+from penstock.commit.change import Change, CheckCommits
 from penstock.hooks import PublishedCommit
 from penstock.index.index import WrittenFiles
 from penstock.index.previous_index import INDEX_FIGURES
@@ -29,6 +29,7 @@ def publish(
     *,
     index_figures: str | None = None,
     replaced: Mapping[str, tuple[str, ...]] | None = None,
+    check: CheckCommits | None = None,
 ) -> PublishedCommit:
     """Store index entries of new keys, publish the commit, and remove index entries of deleted keys; or undo an empty write.
 
@@ -40,6 +41,7 @@ def publish(
         index_figures: the name and counts of the index as JSON (`TaskPlan.figures`), which the commit stores for reports; None:
             the commit stores only the name.
         replaced: the ids of the file groups that the write replaces, by partition path; None: it replaces none.
+        check: a last check, called with the commits that completed since the write was planned.
 
     Returns:
         The commit; without write stats if the write was undone.
@@ -67,6 +69,7 @@ def publish(
         replaced=replaced,
         spark=write.spark,
         published=partial(write.index.after_publish, files_with_deletes),
+        check=check,
     )
 
 

@@ -32,6 +32,10 @@ ROWS: dict[str, tuple[Trip, ...]] = {
     "second": (*((key, city, 10, 20.5) for key, city, _, _ in FIRST), ("f", "berlin", 10, 20.5)),
 }
 LAZY = {"hoodie.cleaner.policy.failed.writes": "LAZY"}
+OPTIMISTIC = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.write.num.retries.on.conflict.failures": "3",
+}
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ class Race:
     second: Step
     #: Whether a third writer died before them, when it published.
     leaves_dead_writer: bool = False
+    #: Whether both writers must succeed in every order, because the loser of a conflict runs again.
+    both_succeed: bool = False
 
 
 def upsert(writer: str, **options: Any) -> Step:
@@ -56,6 +62,28 @@ RACES = (
     Race("upserts of logs", LOGGED, upsert("first", **MERGE_ON_READ), upsert("second", **MERGE_ON_READ)),
     Race("creations", (), upsert("first"), upsert("second")),
     Race("insert_overwrite_table", FILLED, upsert("first"), Step("insert_overwrite_table", ROWS["second"])),
+    Race("upserts, optimistic", FILLED, upsert("first", **OPTIMISTIC), upsert("second", **OPTIMISTIC), both_succeed=True),
+    Race(
+        "upserts of logs, optimistic",
+        LOGGED,
+        upsert("first", **MERGE_ON_READ, **OPTIMISTIC),
+        upsert("second", **MERGE_ON_READ, **OPTIMISTIC),
+        both_succeed=True,
+    ),
+    Race(
+        "insert_overwrite_table, optimistic",
+        FILLED,
+        upsert("first", **OPTIMISTIC),
+        Step("insert_overwrite_table", ROWS["second"], options=OPTIMISTIC),
+        both_succeed=True,
+    ),
+    Race(
+        "inserts of one new key, optimistic",
+        FILLED,
+        Step("upsert", (("new", "paris", 10, 1.5),), options=OPTIMISTIC),
+        Step("upsert", (("new", "paris", 10, 2.5),), options=OPTIMISTIC),
+        both_succeed=True,
+    ),
     Race("after a dead writer", FILLED, upsert("first"), upsert("second"), leaves_dead_writer=True),
 )
 
@@ -102,6 +130,8 @@ class Arena:
         """Check that the table has the rows of the writes that succeeded, one after the other, and nothing is left of the others."""
         done = [writer for writer, error in errors.items() if error is None]
         assert done, f"both writers failed: {errors}"
+        if self.race.both_succeed:
+            assert len(done) == len(WRITERS), f"a writer failed: {errors}"
         orders = [done, done[::-1]]
         expected = []
         for order in orders:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from penstock import clock
 from penstock import options as o
-from penstock.commit.heartbeat import is_lazy
 from penstock.commit.metadata_table import turn_off_metadata_table
+from penstock.commit.modes import is_lazy
 from penstock.errors import AlreadyExists, CorruptFile, StorageError, WriteConflict
 from penstock.filegroup.names import PARTITION_METAFILE, parse_base_name, parse_log_name
 from penstock.filegroup.partitions import is_metafile

@@ -7,12 +7,13 @@ clean rolls them back. A writer that is alive, by its heartbeat, is never rolled
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from penstock import clock
 from penstock import options as o
 from penstock.commit.heartbeat import describe_writer, has_recent_heartbeat, is_alive, is_recent, list_heartbeats
+from penstock.commit.modes import failed_writes_policy, is_optimistic
 from penstock.commit.swap_tables import OVERWRITE, REPLACED_SUFFIX
 from penstock.errors import CorruptFile, TableChanged, WriteConflict
 from penstock.filegroup.markers import TEMP, WORK_PREFIX
@@ -48,8 +49,8 @@ def roll_back_failed(table: TableState) -> TableState:
     table = reload_timeline(table)
     if table.timeline.pending_restore is not None:
         return table  # instants that a restore undoes look pending, and only the restore may remove them
-    dead = _find_dead_writes(table)
-    if _policy(table) == "EAGER" and table.timeline.pending:
+    dead = [] if is_optimistic(table) else _find_dead_writes(table)
+    if failed_writes_policy(table) == "EAGER" and table.timeline.pending:
         with _beside_others(table):
             resume_rollbacks(table)
         # Reload after the heartbeats were read: a writer that has just completed has deleted its heartbeat too, and is not dead.
@@ -129,7 +130,8 @@ def roll_back_expired(table: TableState) -> None:
     pending = set(failed_writes(reload_timeline(table)))
     for instant in reversed(dead):
         if instant in pending:
-            roll_back(table, instant)
+            with suppress(TableChanged):  # its writer was only slow, and has just committed
+                roll_back(table, instant)
 
 
 def failed_writes(table: TableState) -> list[Instant]:
@@ -180,8 +182,3 @@ def resume_rollbacks(table: TableState) -> None:
                 run_rollback(table, rollback, plan)
             else:
                 table.storage.delete(path)
-
-
-def _policy(table: TableState) -> str:
-    """Return the policy for failed writes, in upper case: EAGER, LAZY or NEVER."""
-    return table.options[o.FAILED_WRITES_POLICY].upper()

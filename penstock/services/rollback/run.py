@@ -16,9 +16,11 @@ from contextlib import suppress
 from typing import Any
 
 from penstock import clock
-from penstock.commit.heartbeat import delete_heartbeat, is_lazy
+from penstock.commit.claims import delete_undone_mark, has_claims, mark_undone, run_transaction
+from penstock.commit.heartbeat import delete_heartbeat
 from penstock.commit.markers import delete_markers, seal
-from penstock.errors import AlreadyExists, CorruptFile
+from penstock.commit.modes import is_lazy
+from penstock.errors import AlreadyExists, CorruptFile, TableChanged
 from penstock.filegroup.names import UNKNOWN_WRITE_TOKEN, log_file_name, next_log_version, parse_log_name
 from penstock.filegroup.partitions import withdraw_partition
 from penstock.formats.avro.container import write_container
@@ -30,6 +32,7 @@ from penstock.storage import Storage, join
 from penstock.table.state import TableState
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path, request_instant, transition
+from penstock.timeline.timeline import Timeline
 
 #: Actions whose plan is kept when a run is rolled back.
 _PLANNED = (Action.COMPACTION, Action.LOG_COMPACTION)
@@ -45,6 +48,7 @@ def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) 
     Returns:
         The instant time of the rollback.
     """
+    _take_turn(table, instant)
     # Sealed before the plan is made: no task can announce a file that the plan misses. A writer that is alive after all finds
     # its write sealed and does not publish it.
     seal(table.storage, table.base_path, instant.time)
@@ -57,6 +61,31 @@ def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) 
         table.storage, table.base_path, Action.ROLLBACK, utc=utc, content=content, is_plan=True, is_latest=False
     )
     return run_rollback(table, rollback, plan, was_published=instant.is_completed, keeps_plan=keeps_plan)
+
+
+def _take_turn(table: TableState, instant: Instant) -> None:
+    """Make sure that no writer publishes the write that is about to be rolled back: take a turn among the table's transactions.
+
+    Does nothing on a table whose transactions have no claims.
+
+    Raises:
+        TableChanged: the write was pending, and its writer published it just now.
+    """
+    if not has_claims(table):
+        return
+
+    def check(timeline: Timeline) -> None:
+        """Raise TableChanged if the write is completed now."""
+        if not instant.is_completed and instant.time in timeline.completed_times:
+            raise TableChanged(f"write {instant.time} of {table.base_path} completed just now and is not rolled back")
+
+    if not instant.is_completed:
+        mark_undone(table, instant.time)
+    try:
+        run_transaction(table, check)
+    except TableChanged:
+        delete_undone_mark(table, instant.time)
+        raise
 
 
 def run_rollback(
@@ -95,6 +124,7 @@ def run_rollback(
         storage.delete(instant_path(base_path, failed.in_state(State.REQUESTED)))
     delete_markers(storage, base_path, failed.time)
     delete_heartbeat(storage, base_path, failed.time)
+    delete_undone_mark(table, failed.time)
     metadata = {
         "startRollbackTime": rollback.time,
         "timeTakenInMillis": int((clock.monotonic_s() - started) * 1000),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.commit.heartbeat import is_lazy
+from penstock.commit.modes import is_lazy
 from penstock.progress import Stages
 from penstock.services.clean.service import CLEAN
 from penstock.services.rollback.failed_writes import roll_back_expired

@@ -84,6 +84,13 @@ class StagedRows:
     staging: Staging
     pieces: tuple[Piece, ...]
 
+    def with_folder_of(self, change: Change) -> StagedRows:
+        """Return a copy whose further files go to the work folder of `change`. The staged rows stay where they are.
+
+        A write that runs again after a conflict has a new instant, and must not create the same files again.
+        """
+        return replace(self, staging=replace(self.staging, folder=_staging_folder(change)))
+
     @property
     def partition_paths(self) -> set[str]:
         """The partition paths of the staged rows."""
@@ -110,12 +117,17 @@ def stage_rows(write: WriteContext, change: Change, prepared: PreparedRows, *, n
         numbered: whether to add the column `ARRIVAL`, which records the order of arrival over all partition paths. A global index
             needs it to find the last row of a key. Without it only the order within a partition path is known.
     """
-    staging = Staging(write.table.storage, join(work_folder(write.table.base_path, change.time), "staged"))
+    staging = Staging(write.table.storage, _staging_folder(change))
     with write.stages.run("stage", "reading the incoming rows") as notes:
         pieces = stage_pieces(write.spark, prepared, staging, numbered=numbered, buckets=write.index.buckets)
         notes.rows = sum(piece.rows for piece in pieces)
         notes.size_bytes = sum(piece.size_bytes for piece in pieces)
     return StagedRows(staging, tuple(pieces))
+
+
+def _staging_folder(change: Change) -> str:
+    """Return the path of the folder in which a write keeps staged files."""
+    return join(work_folder(change.table.base_path, change.time), "staged")
 
 
 def stage_pieces(

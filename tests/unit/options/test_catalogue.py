@@ -438,7 +438,7 @@ def test_keys_of_a_known_family_do_not_warn(family: Family) -> None:
         ("hoodie.datasource.hive_sync.enable", True),
         ("hoodie.datasource.meta.sync.enable", "TRUE"),
         ("hoodie.write.commit.callback.on", True),
-        ("hoodie.write.concurrency.mode", "optimistic_concurrency_control"),
+        ("hoodie.write.concurrency.mode", "non_blocking_concurrency_control"),
         ("hoodie.clustering.plan.strategy.class", "com.acme.Plans"),
         ("hoodie.clustering.updates.strategy", "com.acme.Updates"),
         ("hoodie.datasource.query.incremental.format", "cdc"),

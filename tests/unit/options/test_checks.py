@@ -34,6 +34,14 @@ REFUSED = [
     ({**KEYED, "hoodie.compact.inline": "true", "hoodie.compact.schedule.inline": "true"}, "choose one"),
     ({**KEYED, "hoodie.clustering.inline": "true", "hoodie.clustering.schedule.inline": "true"}, "choose one"),
     ({**KEYED, "hoodie.write.concurrency.early.conflict.detection.enable": "true"}, "OPTIMISTIC_CONCURRENCY_CONTROL"),
+    (
+        {
+            **KEYED,
+            "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+            "hoodie.cleaner.policy.failed.writes": "EAGER",
+        },
+        "set it to LAZY, or leave it out",
+    ),
     ({COMBINE_BEFORE_INSERT.key: "true"}, "keys are generated"),
     ({INSERT_DROP_DUPLICATES.key: "true"}, "keys are generated"),
     ({POPULATE_META_FIELDS.key: "false"}, "keys are generated"),

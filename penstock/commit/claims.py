@@ -1,0 +1,241 @@
+"""Claims: the order in which the transactions of concurrent writers take effect.
+
+A transaction is a commit, a new plan of a table service, or a rollback. Its claim is the file `<number>` in
+`.hoodie/.penstock/claims`. The claim of a commit holds the completed file of the commit. A transaction is a loop:
+
+1. Find the last claim. If it is of a commit without a completed file, create that file: its process died, or is only slow.
+2. Load the timeline and check the transaction against it.
+3. Create the next claim. `write_new` lets one process create it; every other begins again with step 1.
+4. Create the completed file, and mark the claim as done.
+
+The claim decides. No transaction comes between check and claim, because it would have taken the same number. A process that stops
+after step 2, for however long, finds the number taken. A process that stops after step 3 has committed: the next transaction
+creates its completed file, byte for byte. This needs no lock and no clock. Writers of real Hudi know nothing of claims; a lock
+that both hold keeps them apart (`commit/locks`).
+
+Old claims are deleted, the oldest first, but never the last one. So a number may be free again for a process that stopped long
+ago. Therefore a claim names the one before it, and a new claim counts only if it is the last one or the next one names it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from penstock import clock
+from penstock.errors import AlreadyExists, CommitUnknown, CorruptFile, StorageError
+from penstock.storage import Storage, join
+from penstock.table.state import TableState
+from penstock.timeline.instant import Instant, parse_instant
+from penstock.timeline.store import FOLDER, load_timeline
+from penstock.timeline.timeline import Timeline
+
+CLAIMS = ".penstock/claims"
+UNDONE = ".penstock/undone"
+#: Claims that are kept when old ones are deleted, and how many there are before that.
+_KEPT = 32
+_MOST = 96
+#: The width of the number in a file name, so that names sort as numbers do.
+_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Completed:
+    """The completed file of a commit: its instant and its content."""
+
+    instant: Instant
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One transaction in the order of all transactions of a table."""
+
+    #: Different for every claim.
+    claim_id: str
+    #: The id of the claim before this one; empty for the first.
+    previous: str
+    #: The name of the completed file that the transaction creates; empty if it creates none, or has created it.
+    file_name: str = ""
+    #: The content of the completed file.
+    content: bytes = b""
+
+    def encode(self) -> bytes:
+        """Return the content of the claim's file: one line of JSON, then the content of the timeline file."""
+        head = {"file": self.file_name, "id": self.claim_id, "previous": self.previous}
+        return json.dumps(head).encode() + b"\n" + self.content
+
+    @classmethod
+    def decode(cls, data: bytes, path: str) -> Claim:
+        """Parse the content of the claim's file at `path`. Raises CorruptFile."""
+        line, newline, content = data.partition(b"\n")
+        try:
+            head = json.loads(line)
+            if newline:
+                return cls(head["id"], head["previous"], head["file"], content)
+        except (ValueError, KeyError, TypeError):
+            pass
+        raise CorruptFile(f"{path} is not a claim of a transaction")
+
+
+def run_transaction(table: TableState, check: Callable[[Timeline], Completed | None]) -> None:
+    """Take the next turn among all transactions of the table, and create the completed file of this one.
+
+    Args:
+        check: called with the timeline as of this turn. It returns the completed file to create, or None. It may be called
+            several times. An error that it raises ends the transaction, and nothing was changed.
+
+    Raises:
+        CommitUnknown: the storage failed while the claim was created, so that the claim may or may not exist.
+    """
+    storage = table.storage
+    folder = join(table.base_path, FOLDER, CLAIMS)
+    claim_id = clock.new_uuid()
+    while True:
+        numbers = _list_numbers(storage, folder)
+        last = numbers[-1] if numbers else 0
+        before = _read_claim(storage, folder, last) if last else None
+        timeline = _finish_transaction(table, before)
+        completed = check(timeline)
+        claim = Claim(claim_id, before.claim_id if before else "")
+        done = claim
+        if completed is not None:
+            claim = replace(claim, file_name=completed.instant.file_name, content=completed.content)
+        if not _create_claim(storage, folder, last + 1, claim):
+            continue
+        if completed is not None:
+            _create_own_completed_file(table, claim)
+        with suppress(StorageError):  # the transaction is done; the next one finds its completed file
+            if completed is not None:
+                storage.replace(_path(folder, last + 1), done.encode())
+            _delete_old_claims(storage, folder, numbers)
+        return
+
+
+def _create_own_completed_file(table: TableState, claim: Claim) -> None:
+    """Create the completed file of this process' own claim.
+
+    Raises:
+        CommitUnknown: the storage failed. The commit stands all the same, because of its claim.
+    """
+    try:
+        _create_completed_file(table, claim)
+    except StorageError as e:
+        raise CommitUnknown(
+            f"{claim.file_name} of {table.base_path} is committed, but its file could not be created ({e}). The next write "
+            "creates it. Do not run this write again"
+        ) from e
+
+
+def mark_undone(table: TableState, time: str) -> None:
+    """Record that the write at instant `time` is about to be rolled back. Its process does not publish it any more.
+
+    A rollback marks the write, then takes its turn in a transaction. A writer looks for the mark during its own turn. So either
+    the writer finds the mark, or the rollback finds the commit.
+    """
+    table.storage.replace(_mark_path(table, time), b"")
+
+
+def is_marked_undone(table: TableState, time: str) -> bool:
+    """Whether a rollback of the write at instant `time` has begun."""
+    return table.storage.stat(_mark_path(table, time)) is not None
+
+
+def delete_undone_mark(table: TableState, time: str) -> None:
+    """Delete the mark of a write that was rolled back. Its requested file is deleted before, so that its process stops there."""
+    table.storage.delete(_mark_path(table, time))
+
+
+def _mark_path(table: TableState, time: str) -> str:
+    """Return the path of the mark that the write at instant `time` is about to be rolled back."""
+    return join(table.base_path, FOLDER, UNDONE, time)
+
+
+def has_claims(table: TableState) -> bool:
+    """Whether transactions of the table have claims: writers with optimistic concurrency control have written to it."""
+    return bool(_list_numbers(table.storage, join(table.base_path, FOLDER, CLAIMS)))
+
+
+def _finish_transaction(table: TableState, claim: Claim | None) -> Timeline:
+    """Create the completed file of a commit whose process died, or is slow, after it took its turn. Return the timeline.
+
+    Args:
+        claim: the last claim; None if there is none.
+    """
+    timeline = load_timeline(table.storage, table.base_path)
+    instant = parse_instant(claim.file_name) if claim is not None else None
+    # If the instant is not pending, the commit is completed, and perhaps archived or rolled back since.
+    if claim is None or instant is None or instant.time not in timeline.pending_times:
+        return timeline
+    _create_completed_file(table, claim)
+    return load_timeline(table.storage, table.base_path)
+
+
+def _list_numbers(storage: Storage, folder: str) -> list[int]:
+    """Return the numbers of all claims, in order."""
+    return sorted(int(file.name) for file in storage.list(folder) if file.name.isdecimal())
+
+
+def _path(folder: str, number: int) -> str:
+    """Return the path of the claim with this number."""
+    return join(folder, f"{number:0{_DIGITS}d}")
+
+
+def _read_claim(storage: Storage, folder: str, number: int) -> Claim:
+    """Read the claim with this number. Raises FileNotFoundError."""
+    path = _path(folder, number)
+    return Claim.decode(storage.read(path), path)
+
+
+def _create_claim(storage: Storage, folder: str, number: int, claim: Claim) -> bool:
+    """Create a claim. Return False if another process has the number, or if the number is one that was deleted long ago."""
+    path = _path(folder, number)
+    try:
+        storage.write_new(path, claim.encode())
+    except AlreadyExists:
+        # The storage may have repeated a call whose answer was lost.
+        if _read_id(storage, folder, number) != claim.claim_id:
+            return False
+    except StorageError as e:
+        raise CommitUnknown(
+            f"a claim of a transaction could not be created ({e}). Look at {path}: if it holds {claim.claim_id!r}, "
+            f"{claim.file_name} is done; otherwise run the write again"
+        ) from e
+    if _counts(storage, folder, number, claim):
+        return True
+    storage.delete(path)
+    return False
+
+
+def _counts(storage: Storage, folder: str, number: int, claim: Claim) -> bool:
+    """Whether a new claim is part of the order: it is the last one, or the next one names it."""
+    if _list_numbers(storage, folder)[-1] <= number:
+        return True
+    try:
+        return _read_claim(storage, folder, number + 1).previous == claim.claim_id
+    except FileNotFoundError:
+        return False
+
+
+def _read_id(storage: Storage, folder: str, number: int) -> str | None:
+    """Return the id of the claim with this number; None if there is none."""
+    try:
+        return _read_claim(storage, folder, number).claim_id
+    except FileNotFoundError:
+        return None
+
+
+def _create_completed_file(table: TableState, claim: Claim) -> None:
+    """Create the completed file of a claim. A file that exists was created by another process, with the same content."""
+    with suppress(AlreadyExists):
+        table.storage.write_new(join(table.base_path, FOLDER, claim.file_name), claim.content)
+
+
+def _delete_old_claims(storage: Storage, folder: str, numbers: list[int]) -> None:
+    """Delete old claims, the oldest first, if there are many. The last one always stays."""
+    if len(numbers) <= _MOST:
+        return
+    for number in numbers[:-_KEPT]:
+        storage.delete(_path(folder, number))

@@ -1,0 +1,217 @@
+"""Optimistic concurrency control: compares a commit that is about to be published with the commits since it began.
+
+`check_overlap` runs inside a transaction (`claims.py`), so that no commit comes between the check and the commit. The pairs of
+commits that cannot both stand:
+
+- both changed or replaced the same file group;
+- one replaced a whole partition, or the table, and the other wrote to it;
+- with the bucket index, both wrote to the same bucket, though it be new;
+- the earlier one changed the table's schema: the later one would publish the schema as it was before;
+- a compaction or clustering was planned for a file group that this write changed without knowing of the plan.
+
+A commit that this write has read counts as earlier, and so does the compaction of a plan that this write has respected.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from penstock import options as o
+from penstock.errors import TableChanged, WriteConflict
+from penstock.options.operation import Operation
+from penstock.table.pending import find_pending_groups
+from penstock.table.state import TableState
+from penstock.timeline.commit_file import CommitMetadata
+from penstock.timeline.instant import Instant
+from penstock.timeline.store import read_metadata
+from penstock.timeline.timeline import Timeline
+
+#: (partition path, file id) of a file group.
+GroupId = tuple[str, str]
+
+#: Operations that replace whole partitions: rows that another write adds to them meanwhile would survive.
+_REPLACES_PARTITIONS = (Operation.INSERT_OVERWRITE.stored, Operation.DELETE_PARTITION.stored)
+_REPLACES_TABLE = Operation.INSERT_OVERWRITE_TABLE.stored
+#: The part of a file id that names the bucket.
+_BUCKET_DIGITS = 8
+
+
+@dataclass(frozen=True)
+class WriteSet:
+    """What a commit changed, as far as other commits may conflict with it."""
+
+    #: File groups that existed before and that the commit changed or replaced.
+    groups: frozenset[GroupId]
+    #: (partition path, bucket) of all files of the commit; empty without the bucket index.
+    buckets: frozenset[GroupId]
+    #: Paths of the partitions in which the commit wrote or replaced anything.
+    partitions: frozenset[str]
+    #: Paths of the partitions that the commit replaced as a whole.
+    replaced_partitions: frozenset[str]
+    replaces_table: bool
+
+    @classmethod
+    def of(cls, metadata: CommitMetadata, *, has_buckets: bool) -> WriteSet:
+        """Return the write set of a commit.
+
+        Args:
+            has_buckets: whether the table has the bucket index. Then file ids begin with the number of the bucket.
+        """
+        groups: set[GroupId] = set()
+        buckets: set[GroupId] = set()
+        partitions = {path for path, stats in metadata.by_partition().items() if stats}
+        for stat in metadata.stats:
+            path = stat.partition_path or ""
+            if stat.prev_commit != "null":
+                groups.add((path, stat.file_id))
+            if has_buckets:
+                buckets.add((path, stat.file_id[:_BUCKET_DIGITS]))
+        replaced = metadata.replaced or {}
+        for path, file_ids in replaced.items():
+            groups.update((path, file_id) for file_id in file_ids)
+            if file_ids:
+                partitions.add(path)
+        replaces = metadata.operation in _REPLACES_PARTITIONS
+        return cls(
+            groups=frozenset(groups),
+            buckets=frozenset(buckets),
+            partitions=frozenset(partitions),
+            replaced_partitions=frozenset(replaced) if replaces else frozenset(),
+            replaces_table=metadata.operation == _REPLACES_TABLE,
+        )
+
+    def find_overlap(self, other: WriteSet) -> str | None:
+        """Return in words what both commits changed; None if both can stand."""
+        groups = self.groups & other.groups
+        if groups:
+            path, file_id = min(groups)
+            return f"both changed file group {file_id} of partition {path!r}"
+        buckets = self.buckets & other.buckets
+        if buckets:
+            path, bucket = min(buckets)
+            return f"both wrote to bucket {int(bucket) if bucket.isdecimal() else bucket} of partition {path!r}"
+        replaced = (self.replaced_partitions & other.partitions) | (other.replaced_partitions & self.partitions)
+        if replaced:
+            return f"one of them replaced partition {min(replaced)!r}, to which the other wrote"
+        if (self.replaces_table and other.partitions) or (other.replaces_table and self.partitions):
+            return "one of them replaced all rows of the table"
+        return None
+
+
+@dataclass(frozen=True)
+class ConcurrentCommit:
+    """A commit that completed since this write was planned."""
+
+    instant: Instant
+    metadata: CommitMetadata
+
+
+def check_overlap(
+    table: TableState, instant: Instant, metadata: CommitMetadata, planned_on: Timeline, timeline: Timeline
+) -> list[ConcurrentCommit]:
+    """Raise WriteConflict if a concurrent commit or plan conflicts with a commit that is about to be published.
+
+    Args:
+        table: the table, with the options of this write.
+        instant: the instant of this write.
+        metadata: the commit that is about to be published.
+        planned_on: the timeline on which this write planned its tasks.
+        timeline: the timeline now.
+
+    Returns:
+        The concurrent commits, none of which conflicts by its files. They may still have inserted the same new keys.
+
+    Raises:
+        TableChanged: a concurrent commit changed the table's schema, so that the rows must be prepared again.
+    """
+    has_buckets = table.options[o.INDEX_TYPE].upper() == "BUCKET"
+    ours = WriteSet.of(metadata, has_buckets=has_buckets)
+    commits = _find_concurrent_commits(table, instant, planned_on, timeline)
+    for commit in commits:
+        theirs = WriteSet.of(commit.metadata, has_buckets=has_buckets)
+        overlap = ours.find_overlap(theirs)
+        if overlap is not None:
+            raise WriteConflict(_describe_conflict(table, instant, commit, overlap))
+        _check_schema(table, instant, commit, planned_on, metadata)
+    _check_plans(table, instant, ours, planned_on, timeline)
+    return commits
+
+
+def _find_concurrent_commits(
+    table: TableState, instant: Instant, planned_on: Timeline, timeline: Timeline
+) -> list[ConcurrentCommit]:
+    """Return the commits that completed since the write was planned, oldest first.
+
+    A commit that this write has read is still concurrent if its instant is later: in file names the later instant wins.
+    """
+    earlier = {i.time for i in planned_on.writes if i.time < instant.time}
+    known_plans = planned_on.pending_times
+    commits = []
+    for other in timeline.writes:
+        if other.time in earlier or other.time == instant.time:
+            continue
+        found = read_metadata(table.storage, table.base_path, other)
+        if found.compacted and other.time < instant.time and other.time in known_plans:
+            continue  # this write put its log files on top of the slice that the compaction made
+        commits.append(ConcurrentCommit(other, found))
+    return commits
+
+
+def _check_schema(
+    table: TableState, instant: Instant, commit: ConcurrentCommit, planned_on: Timeline, metadata: CommitMetadata
+) -> None:
+    """Raise TableChanged if a concurrent commit has another schema than the one this write is based on."""
+    theirs = commit.metadata.schema
+    before = _base_schema(table, planned_on)
+    if theirs is None or before is None or _same_schema(theirs, before):
+        return
+    if metadata.schema is not None and _same_schema(theirs, metadata.schema):
+        return  # both made the same change
+    raise TableChanged(
+        f"write {commit.instant.time} changed the schema of {table.base_path} while write {instant.time} was under way. "
+        "Run the write again"
+    )
+
+
+def _base_schema(table: TableState, planned_on: Timeline) -> str | None:
+    """Return the schema of the last write that this write is based on, as JSON; None if there is none."""
+    for write in reversed(planned_on.writes):
+        schema = read_metadata(table.storage, table.base_path, write).schema
+        if schema is not None:
+            return schema
+    return table.config.create_schema
+
+
+def _same_schema(first: str, second: str) -> bool:
+    """Whether two Avro schemas, as JSON, are equal."""
+    if first == second:
+        return True
+    parsed: Sequence[object] = [json.loads(first), json.loads(second)]
+    return bool(parsed[0] == parsed[1])
+
+
+def _check_plans(table: TableState, instant: Instant, ours: WriteSet, planned_on: Timeline, timeline: Timeline) -> None:
+    """Raise WriteConflict if a plan that this write did not know of owns a file group that this write changed."""
+    known = {i.time for i in planned_on.instants}
+    if all(i.time in known and i.time <= instant.time for i in timeline.pending):
+        return
+    owned: Mapping[GroupId, str] = find_pending_groups(replace(table, timeline=timeline))
+    for group in sorted(ours.groups):
+        plan = owned.get(group)
+        # A write ignores plans with a later instant, even if it knew of them: the planner expects it to lose.
+        if plan is not None and (plan not in known or plan > instant.time):
+            path, file_id = group
+            raise WriteConflict(
+                f"write {instant.time} of {table.base_path} lost to the table service planned at {plan}: both change file group "
+                f"{file_id} of partition {path!r}. Run the write again, or let it do so: set {o.CONFLICT_RETRIES.key}"
+            )
+
+
+def _describe_conflict(table: TableState, instant: Instant, commit: ConcurrentCommit, overlap: str) -> str:
+    """Return the message of a WriteConflict: which commit won, what it did, what both changed, and what to do."""
+    return (
+        f"write {instant.time} of {table.base_path} lost to {commit.metadata.operation.lower()} {commit.instant.time}, "
+        f"which completed first: {overlap}. Run the write again, or let it do so: set {o.CONFLICT_RETRIES.key}"
+    )

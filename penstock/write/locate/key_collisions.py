@@ -1,0 +1,94 @@
+"""Finds keys that this write and a concurrent commit both insert.
+
+Hudi, Delta and Iceberg let both rows in: the two writes touch different files. This check looks for the incoming keys in the
+files to which concurrent commits added rows, and nowhere else. A key of this write that is found there was not stored when this
+write located its keys. So the check costs nothing unless another commit added rows to the same partition, and then no more than
+reading the keys of these files.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from penstock import options as o
+from penstock.commit.overlap import ConcurrentCommit, GroupId
+from penstock.errors import WriteConflict
+from penstock.filegroup.model import FileSlice
+from penstock.progress import format_count
+from penstock.table.state import reload_timeline
+from penstock.workers.runner import Runner
+from penstock.write.context import WriteContext
+from penstock.write.locate.file_slices import list_write_slices
+from penstock.write.locate.tag import TagResult, TagTask, plan_tag_tasks, tag_slices
+from penstock.write.rows.staging import Piece
+from penstock.write.tasks.task import UpsertRules
+
+#: Numbers in the names of hit files, so that the names differ from those of the tagging before and of an earlier check.
+_NUMBERS = itertools.count(1_000_000)
+
+
+def check_new_keys(
+    write: WriteContext,
+    rules: UpsertRules,
+    pieces: Sequence[Piece],
+    runner: Runner,
+    commits: Sequence[ConcurrentCommit],
+) -> None:
+    """Raise WriteConflict if a concurrent commit inserted a key that this write inserts too.
+
+    Args:
+        pieces: where the staged rows of this write are.
+        commits: the commits that completed since this write located its keys.
+    """
+    if rules.drops_unknown or rules.index.buckets is not None:
+        return  # a delete inserts nothing; two writes to one bucket are a conflict already
+    paths = {piece.path for piece in pieces}
+    groups = _groups_with_inserts(commits)
+    if not rules.index.is_global:
+        groups = {group for group in groups if group[0] in paths}
+    if not groups:
+        return
+    slices = _list_slices(write, rules, groups)
+    for task, result in _look_for_keys(rules, pieces, slices, runner):
+        for file_slice, hits in zip(task.slices, result.hits, strict=True):
+            if hits:
+                raise WriteConflict(
+                    f"write {rules.settings.instant} of {write.table.base_path} inserts {format_count(hits, 'key')} that a "
+                    f"concurrent commit has just inserted, in file group {file_slice.file_id} of partition "
+                    f"{file_slice.partition_path!r}. Run the write again, or let it do so: set {o.CONFLICT_RETRIES.key}"
+                )
+
+
+def _groups_with_inserts(commits: Sequence[ConcurrentCommit]) -> set[GroupId]:
+    """Return the file groups to which the commits added rows."""
+    groups: set[GroupId] = set()
+    for commit in commits:
+        for stat in commit.metadata.stats:
+            if stat.num_inserts > 0:
+                groups.add((stat.partition_path or "", stat.file_id))
+    return groups
+
+
+def _list_slices(write: WriteContext, rules: UpsertRules, groups: set[GroupId]) -> dict[str, list[FileSlice]]:
+    """Return the latest file slices of these file groups, by partition path."""
+    table = reload_timeline(write.table)
+    partitions = sorted({path for path, _ in groups})
+    listed = list_write_slices(table, partitions, instant=rules.settings.instant, logs_alone=True)
+    slices: dict[str, list[FileSlice]] = {}
+    for path, slices_of_partition in listed.items():
+        slices[path] = [file_slice for file_slice in slices_of_partition if (path, file_slice.file_id) in groups]
+    return slices
+
+
+def _look_for_keys(
+    rules: UpsertRules, pieces: Sequence[Piece], slices: dict[str, list[FileSlice]], runner: Runner
+) -> list[tuple[TagTask, TagResult]]:
+    """Look for the keys of the staged rows in file slices. Return the tasks with their results."""
+    sets: list[tuple[Piece, ...]] = [tuple(pieces)]
+    if not rules.index.is_global:
+        sets = [tuple(piece for piece in pieces if piece.path == path) for path in slices]
+    tasks: list[TagTask] = []
+    for pieces_of_set in sets:
+        tasks += plan_tag_tasks(rules, pieces_of_set, slices, next(_NUMBERS), with_logs_alone=True)
+    return list(zip(tasks, runner.run(tag_slices, tasks, TagResult), strict=True))
