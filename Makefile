@@ -8,7 +8,7 @@ READY35 := .venv-spark35/.ready
 TESTS := $(RUN) scripts/run_tests.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format test-unit test-table test-sessions test-spark35 test-services test-schedules test-interop docs pins clean
+.PHONY: help setup demo test check format test-unit test-table test-sessions test-spark35 test-services test-schedules test-interop test-servers docs pins clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ test-schedules: $(READY) ## run two writers in every order of their storage call
 
 test-interop: setup ## run the tests that share tables with real Hudi and hudi-rs
 	@$(TESTS) interop
+
+test-servers: $(READY) ## run the tests of locks, with ZooKeeper, a Hive metastore and DynamoDB
+	@$(TESTS) servers
 
 include bench/bench.mk
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.api import Commit, Table
     from penstock.bundle import bundle
     from penstock.registered_functions import merger, payload
+    from penstock.registered_locks import lock_provider
     from penstock.spark.goldengate import ogg_rows
     from penstock.spark.session import disable, enable, session
     from penstock.write.explain.write_plan import explain_write
@@ -39,6 +40,7 @@ __all__ = [
     "disable",
     "enable",
     "explain_write",
+    "lock_provider",
     "merger",
     "ogg_rows",
     "payload",
@@ -53,6 +55,7 @@ _LAZY = {
     "disable": "penstock.spark.session",
     "enable": "penstock.spark.session",
     "explain_write": "penstock.write.explain.write_plan",
+    "lock_provider": "penstock.registered_locks",
     "merger": "penstock.registered_functions",
     "ogg_rows": "penstock.spark.goldengate",
     "payload": "penstock.registered_functions",

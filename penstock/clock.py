@@ -6,9 +6,13 @@ time and ids in one place.
 
 from __future__ import annotations
 
+import random
 import time
 import uuid
 from datetime import datetime, timezone
+
+#: Linux has a clock of its own that counts a suspended laptop; the monotonic clock of other systems counts it too.
+_SUSPEND_AWARE = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def now_ms() -> int:
@@ -19,6 +23,11 @@ def now_ms() -> int:
 def monotonic_s() -> float:
     """Return the seconds of a clock that never goes back. Only differences mean something: durations."""
     return time.perf_counter()
+
+
+def elapsed_s() -> float:
+    """Return the seconds of a clock that never goes back and also counts while the machine is suspended, for leases."""
+    return time.clock_gettime(_SUSPEND_AWARE)
 
 
 def local_now() -> datetime:
@@ -39,3 +48,8 @@ def sleep_s(seconds: float) -> None:
 def new_uuid() -> str:
     """Return a new random UUID as text, for file ids and temporary names."""
     return str(uuid.uuid4())
+
+
+def random_fraction() -> float:
+    """Return a random number from 0 to 1, for waits that must differ between processes."""
+    return random.random()

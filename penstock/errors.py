@@ -13,6 +13,7 @@ There is a class for each way in which a caller can react. Each line shows the c
     ├── TableExists          choose another path or save mode
     ├── WriteConflict        run the whole write, or the query, again: a concurrent commit changed the same file groups
     │   └── TableChanged     the same, found before anything was written
+    ├── LockTimeout          wait, or break the lock of a dead writer: another writer holds the lock of the table
     ├── CommitUnknown        look at the timeline before deleting anything: the commit may have completed or not
     ├── CorruptFile          stop: a file of the table is damaged
     ├── ExecutorError        prepare the executors: their Python cannot run Penstock
@@ -88,6 +89,14 @@ class TableChanged(WriteConflict):
     """Raised if another write began or completed between the moment when a write loaded the table and its own beginning.
 
     Nothing was written. `df.write` and `Table` load the table again by themselves and raise this only after several attempts.
+    """
+
+
+class LockTimeout(PenstockError):
+    """Raised if the lock of a table cannot be acquired in time, because another writer holds it.
+
+    Nothing was published. The message names the lock, its holder and since when the holder has it. Wait, raise the option that
+    the message names, or break the lock if the holder is dead.
     """
 
 

@@ -47,6 +47,7 @@ PARTS = {
     "schema": "Avro, Arrow, Spark",
     "progress": "stages, shown",
     "registered_functions": "user functions by name",
+    "registered_locks": "user locks by name",
     "error_text": "errors as text",
     "package_zip": "zip of the package",
     "report_table": "text and HTML",

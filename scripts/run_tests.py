@@ -65,6 +65,7 @@ class Outcome:
 
 
 ON_EVERY_SESSION = ("tests/table/test_sessions.py",)
+CONTRACT_WITH_SERVERS = ("tests/contract/test_locks.py",)
 CONTRACT_ON_SPARK = ("tests/contract/test_hooks.py", "tests/contract/test_indexes.py", "tests/contract/test_keys.py")
 #: The longest suites first, so that the last ones to end are short.
 SUITES = (
@@ -72,13 +73,14 @@ SUITES = (
     Suite("services", ("tests/crash", "tests/bench", "tests/services"), fetches="tests.kit.hbase"),
     Suite(
         "spark35",
-        ("tests/unit", "tests/contract", "tests/table", "tests/corpus"),
+        ("tests/unit", *CONTRACT_ON_SPARK, "tests/contract/test_storage.py", "tests/table", "tests/corpus"),
         environment=SPARK35,
         examples=0.2,
         parameters=3,
     ),
     Suite("table", ("tests/table",)),
     Suite("contract", (*CONTRACT_ON_SPARK, "tests/docs", "tests/corpus")),
+    Suite("servers", CONTRACT_WITH_SERVERS),
     Suite("unit", ("tests/unit", "tests/contract/test_storage.py")),
     Suite("standalone", ON_EVERY_SESSION, session="standalone"),
     Suite("local-cluster", ON_EVERY_SESSION, session="local-cluster"),

@@ -15,11 +15,14 @@ from hypothesis import settings
 
 import penstock
 from tests.crash.scenes import Runner
+from tests.kit.dynamodb import DynamoDb, running_dynamodb
 from tests.kit.hbase import HBase, running_hbase
+from tests.kit.metastore import Metastore, running_metastore
 from tests.kit.oracle import Oracle, OracleUnavailable
 from tests.kit.servers import ServerUnavailable
 from tests.kit.sessions import SessionUnavailable, make_session
 from tests.kit.templates import Templates
+from tests.kit.zookeeper import ZooKeeper, running_zookeeper
 
 MARKS = {
     "oracle": "uses real Hudi, in a process of its own",
@@ -130,6 +133,36 @@ def hbase() -> Iterator[HBase]:
     """A real HBase. It ends with the module because it uses much memory."""
     try:
         with running_hbase() as server:
+            yield server
+    except ServerUnavailable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def zookeeper() -> Iterator[ZooKeeper]:
+    """A real ZooKeeper."""
+    try:
+        with running_zookeeper() as server:
+            yield server
+    except ServerUnavailable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def metastore() -> Iterator[Metastore]:
+    """A real Hive metastore."""
+    try:
+        with running_metastore() as server:
+            yield server
+    except ServerUnavailable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def dynamodb() -> Iterator[DynamoDb]:
+    """A DynamoDB of moto."""
+    try:
+        with running_dynamodb() as server:
             yield server
     except ServerUnavailable as reason:
         pytest.skip(str(reason))

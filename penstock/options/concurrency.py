@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from penstock.options.features import SEVERAL_WRITERS
 from penstock.options.option import Option, boolean, count, positive, text, word
 
 _LOCK: Final = "hoodie.write.lock."
 _NO_LOCK: Final = "one writer at a time needs no lock, and a second one is refused while the first is at work"
+
+T = TypeVar("T")
+
+
+def _lock_option(
+    key: str,
+    parse: Callable[[str], T],
+    default: T,
+    doc: str,
+    *,
+    allowed: tuple[str, ...] | None = None,
+    aliases: tuple[str, ...] = (),
+) -> Option[T]:
+    """Declare an option of locks. `penstock.commit.locks` obeys all of them; a single writer takes no lock and warns instead."""
+    return Option(
+        f"{_LOCK}{key}",
+        parse,
+        default,
+        doc,
+        allowed=allowed,
+        aliases=tuple(f"{_LOCK}{alias}" for alias in aliases),
+        supported=(),
+        ignored=_NO_LOCK,
+    )
+
 
 CONCURRENCY_MODE: Final = Option(
     "hoodie.write.concurrency.mode",
@@ -70,244 +96,191 @@ CONFLICT_DETECTOR_PERIOD_MS: Final = Option(
     "Milliseconds between early detections of conflicts.",
     waits_for=SEVERAL_WRITERS,
 )
-LOCK_PROVIDER: Final[Option[str | None]] = Option(
-    f"{_LOCK}provider",
+LOCK_PROVIDER: Final[Option[str | None]] = _lock_option(
+    "provider",
     word,
     None,
-    "Lock that a writer holds while it commits. Hudi's default is the ZooKeeper lock.",
-    supported=(),
-    ignored=_NO_LOCK,
+    "Lock that a writer holds while it commits: a class of Hudi, or a value of `penstock.lock`. Hudi's default is the ZooKeeper "
+    "lock.",
 )
-LOCK_CONFLICT_STRATEGY: Final[Option[str | None]] = Option(
-    f"{_LOCK}conflict.resolution.strategy",
+LOCK_CONFLICT_STRATEGY: Final[Option[str | None]] = _lock_option(
+    "conflict.resolution.strategy",
     word,
     None,
     "What is a conflict. If not set, the index decides.",
-    supported=(),
-    ignored=_NO_LOCK,
 )
-LOCK_WAIT_MS: Final = Option(
-    f"{_LOCK}wait_time_ms",
+LOCK_WAIT_MS: Final = _lock_option(
+    "wait_time_ms",
     positive,
     60_000,
-    "Milliseconds that one attempt waits for the lock.",
-    supported=(),
-    ignored=_NO_LOCK,
+    "Milliseconds that one attempt waits for the lock. Also the lease of a DynamoDB lock.",
 )
-LOCK_CLIENT_RETRIES: Final = Option(
-    f"{_LOCK}client.num_retries",
+LOCK_CLIENT_RETRIES: Final = _lock_option(
+    "client.num_retries",
     count,
     50,
     "Number of attempts of the writer to take the lock, after the first.",
-    supported=(),
-    ignored=_NO_LOCK,
 )
-LOCK_CLIENT_RETRY_MS: Final = Option(
-    f"{_LOCK}client.wait_time_ms_between_retry",
+LOCK_CLIENT_RETRY_MS: Final = _lock_option(
+    "client.wait_time_ms_between_retry",
     count,
     5000,
-    "Milliseconds between attempts of the writer.",
-    supported=(),
-    ignored=_NO_LOCK,
+    "Milliseconds between attempts of the writer, at most: the pause is random, and at least half of it.",
 )
-LOCK_RETRIES: Final = Option(
-    f"{_LOCK}num_retries",
+LOCK_RETRIES: Final[Option[int | None]] = _lock_option(
+    "num_retries",
     count,
-    15,
-    "Number of retries inside the lock provider.",
-    supported=(),
-    ignored=_NO_LOCK,
+    None,
+    "Number of retries inside the lock provider, within one attempt of the writer. If not set, 15 for the connection to "
+    "ZooKeeper or a metastore, and no limit for locks that poll.",
 )
-LOCK_RETRY_MS: Final = Option(
-    f"{_LOCK}wait_time_ms_between_retry",
+LOCK_RETRY_MS: Final[Option[int | None]] = _lock_option(
+    "wait_time_ms_between_retry",
     count,
-    1000,
-    "Milliseconds before the first retry of the lock provider.",
-    supported=(),
-    ignored=_NO_LOCK,
+    None,
+    "Milliseconds before the first retry of the lock provider. Later waits are longer. If not set, 1000 for the connection to "
+    "ZooKeeper or a metastore, and 20 for locks that poll.",
 )
-LOCK_RETRY_MS_MAX: Final = Option(
-    f"{_LOCK}max_wait_time_ms_between_retry",
+LOCK_RETRY_MS_MAX: Final[Option[int | None]] = _lock_option(
+    "max_wait_time_ms_between_retry",
     count,
-    16_000,
-    "Greatest number of milliseconds between retries of the lock provider.",
-    supported=(),
-    ignored=_NO_LOCK,
+    None,
+    "Greatest number of milliseconds between retries of the lock provider. If not set, 16000 for the connection to ZooKeeper or "
+    "a metastore, and 500 for locks that poll.",
 )
-LOCK_HEARTBEAT_MS: Final = Option(
-    f"{_LOCK}heartbeat_interval_ms",
+LOCK_HEARTBEAT_MS: Final = _lock_option(
+    "heartbeat_interval_ms",
     positive,
     60_000,
     "Milliseconds between renewals of a metastore lock.",
-    supported=(),
-    ignored=_NO_LOCK,
 )
-LOCK_ZOOKEEPER_URL: Final[Option[str | None]] = Option(
-    f"{_LOCK}zookeeper.url",
+LOCK_ZOOKEEPER_URL: Final[Option[str | None]] = _lock_option(
+    "zookeeper.url",
     word,
     None,
-    "ZooKeeper hosts.",
-    supported=(),
-    ignored=_NO_LOCK,
+    "ZooKeeper hosts, separated by commas, each with or without port; a path at the end is the root of all nodes.",
 )
-LOCK_ZOOKEEPER_PORT: Final[Option[int | None]] = Option(
-    f"{_LOCK}zookeeper.port",
+LOCK_ZOOKEEPER_PORT: Final[Option[int | None]] = _lock_option(
+    "zookeeper.port",
     positive,
     None,
-    "ZooKeeper port.",
-    supported=(),
-    ignored=_NO_LOCK,
+    "Port of the ZooKeeper hosts that `hoodie.write.lock.zookeeper.url` names without port. If not set, 2181.",
 )
-LOCK_ZOOKEEPER_BASE_PATH: Final[Option[str | None]] = Option(
-    f"{_LOCK}zookeeper.base_path",
+LOCK_ZOOKEEPER_BASE_PATH: Final[Option[str | None]] = _lock_option(
+    "zookeeper.base_path",
     word,
     None,
-    "ZooKeeper node below which locks are created.",
-    supported=(),
-    ignored=_NO_LOCK,
+    "ZooKeeper node below which locks are created. The ZooKeeper lock needs it.",
 )
-LOCK_ZOOKEEPER_KEY: Final[Option[str | None]] = Option(
-    f"{_LOCK}zookeeper.lock_key",
+LOCK_ZOOKEEPER_KEY: Final[Option[str | None]] = _lock_option(
+    "zookeeper.lock_key",
     word,
     None,
     "Name of the ZooKeeper lock. If not set, the name of the table.",
-    supported=(),
-    ignored=_NO_LOCK,
 )
-LOCK_ZOOKEEPER_SESSION_MS: Final = Option(
-    f"{_LOCK}zookeeper.session_timeout_ms",
+LOCK_ZOOKEEPER_SESSION_MS: Final = _lock_option(
+    "zookeeper.session_timeout_ms",
     positive,
     60_000,
-    "Milliseconds of the ZooKeeper session timeout.",
-    supported=(),
-    ignored=_NO_LOCK,
+    "Milliseconds after which ZooKeeper takes the lock of a dead writer away.",
 )
-LOCK_ZOOKEEPER_CONNECTION_MS: Final = Option(
-    f"{_LOCK}zookeeper.connection_timeout_ms",
+LOCK_ZOOKEEPER_CONNECTION_MS: Final = _lock_option(
+    "zookeeper.connection_timeout_ms",
     positive,
     15_000,
-    "Milliseconds of the ZooKeeper connection timeout.",
-    supported=(),
-    ignored=_NO_LOCK,
+    "Milliseconds that ZooKeeper may take to answer.",
 )
-LOCK_METASTORE_DATABASE: Final[Option[str | None]] = Option(
-    f"{_LOCK}hivemetastore.database",
+LOCK_METASTORE_DATABASE: Final[Option[str | None]] = _lock_option(
+    "hivemetastore.database",
     word,
     None,
-    "Database of the table that is locked in the metastore.",
-    supported=(),
-    ignored=_NO_LOCK,
+    "Database of the table that is locked in the metastore. The metastore lock needs it.",
 )
-LOCK_METASTORE_TABLE: Final[Option[str | None]] = Option(
-    f"{_LOCK}hivemetastore.table",
+LOCK_METASTORE_TABLE: Final[Option[str | None]] = _lock_option(
+    "hivemetastore.table",
     word,
     None,
-    "Table that is locked in the metastore.",
-    supported=(),
-    ignored=_NO_LOCK,
+    "Table that is locked in the metastore. The metastore lock needs it.",
 )
-LOCK_METASTORE_URIS: Final[Option[str | None]] = Option(
-    f"{_LOCK}hivemetastore.uris",
+LOCK_METASTORE_URIS: Final[Option[str | None]] = _lock_option(
+    "hivemetastore.uris",
     word,
     None,
-    "Addresses of the metastore.",
-    supported=(),
-    ignored=_NO_LOCK,
+    "Addresses of the metastore, such as `thrift://host:9083`, separated by commas. If not set, those of "
+    "`hoodie.datasource.hive_sync.metastore.uris`.",
 )
-LOCK_FILESYSTEM_PATH: Final[Option[str | None]] = Option(
-    f"{_LOCK}filesystem.path",
+LOCK_FILESYSTEM_PATH: Final[Option[str | None]] = _lock_option(
+    "filesystem.path",
     text,
     None,
     "Folder of the lock file. If not set, `.hoodie` of the table.",
-    supported=(),
-    ignored=_NO_LOCK,
 )
-LOCK_FILESYSTEM_EXPIRE_MINUTES: Final = Option(
-    f"{_LOCK}filesystem.expire",
+LOCK_FILESYSTEM_EXPIRE_MINUTES: Final = _lock_option(
+    "filesystem.expire",
     count,
     0,
-    "Minutes after which a lock file is considered abandoned. 0: never.",
-    supported=(),
-    ignored=_NO_LOCK,
+    "Minutes after which the lock file of a dead writer is taken over. A living writer of Penstock renews it. 0: never, unless "
+    "the writer's process has ended on this machine.",
 )
-LOCK_STORAGE_VALIDITY_SECONDS: Final = Option(
-    f"{_LOCK}storage.validity.timeout.secs",
+LOCK_STORAGE_VALIDITY_SECONDS: Final = _lock_option(
+    "storage.validity.timeout.secs",
     positive,
     300,
-    "Hudi 1.x: seconds that a storage lock holds without renewal.",
-    supported=(),
-    ignored=_NO_LOCK,
+    "Seconds that a storage lock lasts without renewal.",
 )
-LOCK_STORAGE_RENEW_SECONDS: Final = Option(
-    f"{_LOCK}storage.renew.interval.secs",
+LOCK_STORAGE_RENEW_SECONDS: Final = _lock_option(
+    "storage.renew.interval.secs",
     positive,
     30,
-    "Hudi 1.x: seconds between renewals of a storage lock.",
-    supported=(),
-    ignored=_NO_LOCK,
+    "Seconds between renewals of a storage lock; at most a third of its validity.",
+    aliases=("storage.heartbeat.poll.secs",),
 )
-LOCK_DYNAMODB_TABLE: Final = Option(
-    f"{_LOCK}dynamodb.table",
+LOCK_DYNAMODB_TABLE: Final = _lock_option(
+    "dynamodb.table",
     word,
     "hudi_locks",
     "DynamoDB table that holds the locks.",
-    supported=(),
-    ignored=_NO_LOCK,
 )
-LOCK_DYNAMODB_PARTITION_KEY: Final[Option[str | None]] = Option(
-    f"{_LOCK}dynamodb.partition_key",
+LOCK_DYNAMODB_PARTITION_KEY: Final[Option[str | None]] = _lock_option(
+    "dynamodb.partition_key",
     word,
     None,
     "Name of the DynamoDB lock. If not set, the name of the table.",
-    supported=(),
-    ignored=_NO_LOCK,
 )
-LOCK_DYNAMODB_REGION: Final = Option(
-    f"{_LOCK}dynamodb.region",
+LOCK_DYNAMODB_REGION: Final = _lock_option(
+    "dynamodb.region",
     word,
     "us-east-1",
-    "Region of the DynamoDB table.",
-    supported=(),
-    ignored=_NO_LOCK,
+    "Region of the DynamoDB table. If not set, the environment variable AWS_REGION decides, then the default.",
 )
-LOCK_DYNAMODB_BILLING: Final = Option(
-    f"{_LOCK}dynamodb.billing_mode",
+LOCK_DYNAMODB_BILLING: Final = _lock_option(
+    "dynamodb.billing_mode",
     word,
     "PAY_PER_REQUEST",
     "Billing mode of a DynamoDB table that is created for the locks.",
     allowed=("PAY_PER_REQUEST", "PROVISIONED"),
-    supported=(),
-    ignored=_NO_LOCK,
 )
-LOCK_DYNAMODB_READ_CAPACITY: Final = Option(
-    f"{_LOCK}dynamodb.read_capacity",
+LOCK_DYNAMODB_READ_CAPACITY: Final = _lock_option(
+    "dynamodb.read_capacity",
     positive,
     20,
     "Read capacity of a provisioned DynamoDB table.",
-    supported=(),
-    ignored=_NO_LOCK,
 )
-LOCK_DYNAMODB_WRITE_CAPACITY: Final = Option(
-    f"{_LOCK}dynamodb.write_capacity",
+LOCK_DYNAMODB_WRITE_CAPACITY: Final = _lock_option(
+    "dynamodb.write_capacity",
     positive,
     10,
     "Write capacity of a provisioned DynamoDB table.",
-    supported=(),
-    ignored=_NO_LOCK,
 )
-LOCK_DYNAMODB_CREATION_MS: Final = Option(
-    f"{_LOCK}dynamodb.table_creation_timeout",
+LOCK_DYNAMODB_CREATION_MS: Final = _lock_option(
+    "dynamodb.table_creation_timeout",
     positive,
     120_000,
     "Milliseconds that the creation of the DynamoDB table may take.",
-    supported=(),
-    ignored=_NO_LOCK,
 )
-LOCK_DYNAMODB_ENDPOINT: Final[Option[str | None]] = Option(
-    f"{_LOCK}dynamodb.endpoint_url",
+LOCK_DYNAMODB_ENDPOINT: Final[Option[str | None]] = _lock_option(
+    "dynamodb.endpoint_url",
     word,
     None,
     "Address of DynamoDB, if it is not that of the region.",
-    supported=(),
-    ignored=_NO_LOCK,
 )

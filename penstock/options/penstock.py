@@ -65,6 +65,15 @@ PENSTOCK_INDEX: Final = Option(
     "`hoodie.index.type`, between the global ones. `BUCKET`, `HBASE` and `INMEMORY` are not replaced.",
     allowed=("off", "auto"),
 )
+LOCK: Final[Option[str | None]] = Option(
+    "penstock.lock",
+    word,
+    None,
+    "Lock that a writer holds while it commits: `storage`, `zookeeper`, `hive_metastore`, `dynamodb`, `filesystem`, "
+    "`in_process`, or a name of your own (`@penstock.lock_provider`). Short names for `hoodie.write.lock.provider`.",
+    supported=(),
+    ignored="one writer at a time needs no lock, and a second one is refused while the first is at work",
+)
 PAYLOAD_AGGREGATE: Final[Option[str | None]] = Option(
     "penstock.payload.aggregate",
     text,

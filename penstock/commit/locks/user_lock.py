@@ -1,0 +1,78 @@
+"""Locks of the user: what a function that was registered by `@penstock.lock_provider` returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock import clock
+from penstock import options as o
+from penstock.commit.locks.lock import LockContext, LockHolder, LockProvider
+from penstock.errors import OptionError, PenstockError
+from penstock.registered_locks import find_lock_provider
+
+
+class UserLock(LockProvider):
+    """A lock of another package, with `acquire(timeout=seconds)` and `release()`. Who holds it elsewhere is not known."""
+
+    name = "user"
+
+    def __init__(self, context: LockContext, name: str, lock: Any) -> None:
+        super().__init__(context)
+        self._name = name
+        self._lock = lock
+        self._has: LockHolder | None = None
+
+    @property
+    def place(self) -> str:
+        """The registered name."""
+        return f"lock provider {self._name!r}"
+
+    def _take(self, mine: LockHolder, deadline_s: float) -> bool:
+        timeout_s = max(0.0, deadline_s - clock.elapsed_s())
+        try:
+            is_mine = bool(self._lock.acquire(timeout=timeout_s))
+        except TimeoutError:  # the way of some packages to say no
+            return False
+        self._has = mine if is_mine else None
+        return is_mine
+
+    def _drop(self, mine: LockHolder) -> None:
+        if self._has is mine:
+            self._has = None
+            self._lock.release()
+
+    def _is_mine(self, mine: LockHolder) -> bool:
+        return self._has is mine
+
+    def holder(self) -> LockHolder | None:
+        """Return this process if it holds the lock; other holders are not known."""
+        return self._has
+
+    def break_lock(self) -> LockHolder | None:
+        """Raise OptionError: only the package of the lock knows how to break it."""
+        raise OptionError(f"{self.place} cannot be broken from here: use the package that it comes from")
+
+
+def make_user_lock(name: str, context: LockContext) -> LockProvider:
+    """Return the lock that a registered function makes.
+
+    Raises:
+        OptionError: the function failed, or did not return a lock.
+    """
+    function = find_lock_provider(name)
+    if function is None:
+        raise OptionError(f"{o.LOCK.key}={name} is not registered: @penstock.lock_provider({name!r})")
+    try:
+        lock = function(context)
+    except PenstockError:
+        raise
+    except Exception as e:  # a function of the user may raise anything
+        raise OptionError(f"lock provider {name!r} failed: {type(e).__name__}: {e}") from e
+    if isinstance(lock, LockProvider):
+        return lock
+    if not callable(getattr(lock, "acquire", None)) or not callable(getattr(lock, "release", None)):
+        raise OptionError(
+            f"lock provider {name!r} returned a {type(lock).__name__}; return a LockProvider, or an object with "
+            "acquire(timeout=seconds) and release()"
+        )
+    return UserLock(context, name, lock)
