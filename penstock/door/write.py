@@ -40,7 +40,7 @@ from penstock.table.state import TableState, open_table, read_table_schema, tabl
 from penstock.timeline.store import FOLDER, load_timeline
 from penstock.workers.session_settings import cancel_jobs, name_jobs
 from penstock.write.context import WriteContext
-from penstock.write.create_table import create_table
+from penstock.write.create_table import create_table, store_ordered_deletes
 from penstock.write.operations import OPERATIONS
 from penstock.write.rows.schema import PreparedRows, prepare_rows
 from penstock.write.settings import WriteSettings, check_against_table, resolve_settings
@@ -303,6 +303,7 @@ def _run_operation(
         is_changed = read_table_schema(table) != schema
     if is_changed:
         raise TableChanged(f"another write to {table.base_path} completed just now. Run the write again")
+    table = store_ordered_deletes(table)
     request.stages.restart(f"{settings.operation} {settings.table_name}")
     run = OPERATIONS[settings.operation]
     context = WriteContext(

@@ -3,8 +3,8 @@
 Snapshot queries, compaction and clustering read slices through this module. `log/scan.py` finds the log's blocks, `log/fold.py`
 combines (folds) their records to one per key, and the table's merger decides between a base row and a log record. Mergers and row
 order are those of a copy-on-write upsert: base rows keep their places, and rows that only the log has follow. A key in a delete
-block removes its row whatever the ordering values are. Each row keeps its meta columns. In memory are one or two row groups, and
-the log's records, one per key, up to a limit.
+block removes its row whatever the ordering values are, unless `MergeRules.orders_deletes` is set. Each row keeps its meta
+columns. In memory are one or two row groups, and the log's records, one per key, up to a limit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.by_key import find_positions
 from penstock.merge.kernels.event_time import EventTimeSpan, find_event_times
-from penstock.merge.kernels.gather import Flags, Positions, find_top_column, take_rows
+from penstock.merge.kernels.gather import Flags, Positions, find_column, find_top_column, take_rows
 from penstock.merge.merger import Merger
 from penstock.merge.row_choice import Choice, is_changed
 from penstock.schema import avro_to_arrow
@@ -62,6 +62,8 @@ class MergeRules:
     skip_merge: bool = False
     #: The column that holds record keys: a data column, if the table does not fill its meta columns.
     key: str = KEY_COLUMN
+    #: Whether deletes are compared by ordering value (`penstock.deletes.follow.ordering`).
+    orders_deletes: bool = False
 
     @property
     def arrow(self) -> pa.Schema:
@@ -71,7 +73,8 @@ class MergeRules:
     @property
     def lets_logs_win(self) -> bool:
         """Whether a log record always replaces the base row with the same key, so that a merge need not read that row."""
-        return not (self.skip_merge or self.merger.needs or self.merger.builds or self.merger.folds)
+        compares = self.orders_deletes or self.merger.needs
+        return not (self.skip_merge or compares or self.merger.builds or self.merger.folds)
 
 
 @dataclass
@@ -197,7 +200,7 @@ def fold_slice_log(
     # Parts of a block stay small next to the limit, since folded records take half of it.
     part_bytes = max(_FEWEST_BYTES, min(PART_BYTES, rules.memory_bytes // 4))
     log_columns = LogColumns(rules.schema, tuple(columns), rules.ordering, rules.key, part_bytes)
-    settings = FoldSettings(rules.merger, rules.memory_bytes, rules.spill_folder, rules.ordering or "")
+    settings = FoldSettings(rules.merger, rules.memory_bytes, rules.spill_folder, rules.ordering or "", rules.orders_deletes)
     log = fold_records(read_records(storage, scan.blocks, log_columns), log_columns.arrow, settings)
     counts.log_records = log.record_count
     return log
@@ -235,15 +238,60 @@ def _merge_row_group(old: pa.Table, log: FoldedLog, rules: MergeRules, is_met: F
     numbers = positions[hits]  # of these keys in the log
     is_met[numbers] = True
     is_kept = np.ones(old.num_rows, np.bool_)
-    # A delete entry in the log removes its row whatever the ordering values are. Only the other rows go to the merger.
-    is_deleted = log.empty[numbers]
-    is_kept[hits[is_deleted]] = False
-    order, changed = _merge_hits(old, log, rules.merger, hits[~is_deleted], numbers[~is_deleted], is_kept, counts)
+    is_empty = log.empty[numbers]
+    is_removed = _find_removed(old, log, rules, hits, numbers)
+    is_kept[hits[is_removed & is_empty]] = False
+    is_merged = ~is_removed & ~is_empty
+    order, changed = _merge_hits(old, log, rules.merger, hits[is_merged], numbers[is_merged], is_kept, counts)
+    is_replaced = is_removed & ~is_empty
+    if is_replaced.any():
+        replaced = _replace_hits(log, rules.merger, hits[is_replaced], numbers[is_replaced], is_kept, counts)
+        first = old.num_rows + (0 if changed is None else changed.num_rows)
+        order[hits[is_replaced][is_kept[hits[is_replaced]]]] = first + np.arange(replaced.num_rows)
+        tables = [replaced] if changed is None else [changed, pa.table(replaced.columns, schema=changed.schema)]
+        changed = pa.concat_tables(tables)
     counts.deletes += old.num_rows - int(is_kept.sum())
     if changed is None:
         return old.filter(pa.array(is_kept))
     counts.updates += changed.num_rows
     return take_rows(pa.concat_tables([old, pa.table(changed.columns, schema=old.schema)]), order[is_kept])
+
+
+def _find_removed(old: pa.Table, log: FoldedLog, rules: MergeRules, hits: Positions, numbers: Positions) -> Flags:
+    """Return a mask over the hits, true where a delete in the log removes the base row.
+
+    By default these are the keys whose record in the log is a delete, whatever the ordering values are. If deletes are compared
+    by ordering value, a base row with a greater value than the delete stays. A removed base row may have a row in the log: the
+    key was inserted again after the delete.
+
+    Args:
+        hits: the positions in `old` of base rows whose key the log has.
+        numbers: the positions of these keys in `log.keys`.
+    """
+    if log.tombstones is None:
+        return log.empty[numbers]
+    assert rules.ordering is not None
+    name = find_top_column(rules.ordering, old.column_names)
+    stored = find_column(take_rows(old.select([name]), hits), rules.ordering) if name in old.column_names else None
+    return log.tombstones.remove(numbers, stored, rules.ordering)
+
+
+def _replace_hits(
+    log: FoldedLog, merger: Merger, hits: Positions, numbers: Positions, is_kept: Flags, counts: MergeCounts
+) -> pa.Table:
+    """Return the log's rows of keys whose base rows a delete removed before. They take no value from the base rows.
+
+    Args:
+        hits: the positions of these base rows in their row group.
+        numbers: the positions of their keys in `log.keys`.
+        is_kept: a mask over the base rows. Set to False here for rows that the merger does not insert.
+        counts: event times are added here.
+    """
+    new = log.take(numbers)
+    counts.note_times(new)
+    is_inserted, rows = merger.insert(new)
+    is_kept[hits[~is_inserted]] = False
+    return rows
 
 
 def _merge_hits(

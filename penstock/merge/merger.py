@@ -104,6 +104,14 @@ class Merger:
         """
         return False
 
+    @property
+    def orders_deletes(self) -> bool:
+        """Whether a delete that is older than the stored row, by ordering value, is ignored.
+
+        False for Hudi's payloads, although some of them compare deletes with the stored rows of base files.
+        """
+        return False
+
     # What the merger decides.
 
     def is_delete(self, new: pa.Table) -> Flags:

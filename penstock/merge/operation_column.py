@@ -52,6 +52,10 @@ class WithOperation(Merger):
         return self.merger.keeps_partition
 
     @property
+    def orders_deletes(self) -> bool:
+        return self.merger.orders_deletes
+
+    @property
     def builds(self) -> bool:
         return self.merger.builds
 

@@ -7,6 +7,7 @@ ignored.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -33,6 +34,7 @@ class OrderedMerger(Merger):
 
     logs_deletes_as_rows = True
     keeps_partition = True
+    orders_deletes = True
     ordering: str | None
 
     @property
@@ -116,15 +118,18 @@ class JoiningMerger(OrderedMerger):
         return _take_later_meta_columns(rows, older, newer)
 
 
-def drop_before_deletes(runs: Runs) -> tuple[Runs, Flags]:
+def drop_before_deletes(runs: Runs, find_deletes: Callable[[pa.Table], Flags] = delete_flags) -> tuple[Runs, Flags]:
     """Sort each run (the rows of one key) by ordering value, then drop the run's last delete and all rows before that delete.
 
     A delete with no row after it is kept. Return the remaining runs, and a mask over the runs: true where a delete preceded the
     remaining rows.
+
+    Args:
+        find_deletes: returns a mask over rows, true for deletes.
     """
     runs = runs.sort_by_ordering()
     fresh = np.zeros(len(runs), np.bool_) if runs.after_delete is None else runs.after_delete
-    deletes = delete_flags(runs.rows)
+    deletes = find_deletes(runs.rows)
     if not deletes.any():
         return runs, fresh
     last_delete = np.maximum.reduceat(np.where(deletes, np.arange(len(deletes)), -1), runs.starts)

@@ -34,6 +34,14 @@ LAST_ROW_WINS: Final = Option(
     "With `hoodie.combine.before.upsert=false`: keep only the last row of each key, also in logs and new file groups. "
     "`Table.upsert` sets it for a table without ordering column.",
 )
+ORDERED_DELETES: Final = Option(
+    "penstock.deletes.follow.ordering",
+    boolean,
+    False,
+    "A delete with a lesser ordering value than the stored row is ignored, also in log files. And a row with a lesser ordering "
+    "value than the delete before it in a log is ignored. The first write that sets it stores it in `hoodie.properties`, and all "
+    "of Penstock's readers and writers follow it from then on. Hudi does not know it and keeps its own rule.",
+)
 SKIP_DAMAGED_BLOCKS: Final = Option(
     "penstock.log.skip.damaged.blocks",
     boolean,

@@ -84,6 +84,11 @@ class TableConfig:
         return _flag(self.raw, "hoodie.datasource.write.drop.partition.columns", False)
 
     @property
+    def ordered_deletes(self) -> bool:
+        """Whether deletes are compared by ordering value, also in logs (`penstock.deletes.follow.ordering`)."""
+        return _flag(self.raw, "penstock.deletes.follow.ordering", False)
+
+    @property
     def timeline_utc(self) -> bool:
         """Whether instant times are in UTC; otherwise they are in the local time zone of each writer."""
         return self.raw.get("hoodie.table.timeline.timezone", "LOCAL").upper() == "UTC"

@@ -22,6 +22,7 @@ from penstock.merge.make_merger import (
     read_payload_options,
     unknown_payload,
 )
+from penstock.merge.ordered_deletes import check_ordered_deletes
 from penstock.merge.payload_settings import PayloadSettings
 from penstock.options.payload_names import PENSTOCK_PAYLOADS
 from penstock.schema import avro_to_arrow, column_defaults, has_operation_column, with_meta_columns, with_operation_column
@@ -70,15 +71,19 @@ def build_merge_rules(
     payload = table.config.raw.get(o.STORED_PAYLOAD_CLASS.key, o.STORED_PAYLOAD_CLASS.default)
     if not is_known_payload(payload):
         raise unknown_payload(payload, f"{table.base_path} has log files to be merged, and its {o.STORED_PAYLOAD_CLASS.key}")
+    orders_deletes = table.config.ordered_deletes
+    if orders_deletes:
+        check_ordered_deletes(payload, table.config.precombine_field)
     return MergeRules(
         merger=make_merger(payload, settings=settings),
         schema=_file_schema(schema, keeps_operation),
         times=read_committed_times(table, as_of),
-        ordering=ordering if ordering and _orders_logs(ordering, payload, schema) else None,
+        ordering=ordering if ordering and (orders_deletes or _orders_logs(ordering, payload, schema)) else None,
         memory_bytes=memory_bytes or options[o.MERGE_MAX_BYTES],
         spill_folder=options[o.SPILLABLE_MAP_PATH] or temporary_folder(),
         skip_merge=skip_merge,
         key=_key_column(table, schema),
+        orders_deletes=orders_deletes,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock import options as o
 from penstock.errors import AlreadyExists, OptionError
 from penstock.index import make_index
@@ -43,6 +45,17 @@ def create_table(storage: Storage, base_path: str, settings: WriteSettings, crea
         raw["hoodie.table.create.schema"] = create_schema
     config = write_config(storage, base_path, raw, new=True)
     return TableState(storage, base_path, config, settings.options)
+
+
+def store_ordered_deletes(table: TableState) -> TableState:
+    """Write `penstock.deletes.follow.ordering` to the properties of a table if the options set it and the properties do not.
+
+    Return the table with its properties as they are now.
+    """
+    if not table.options[o.ORDERED_DELETES] or table.config.ordered_deletes:
+        return table
+    properties = {**table.config.raw, o.ORDERED_DELETES.key: "true"}
+    return replace(table, config=write_config(table.storage, table.base_path, properties))
 
 
 def _refuse_file(storage: Storage, base_path: str) -> None:
@@ -109,6 +122,8 @@ def table_properties(settings: WriteSettings) -> dict[str, str]:
         raw["hoodie.compaction.payload.class"] = settings.payload_class
         raw["hoodie.compaction.record.merger.strategy"] = _MERGER_STRATEGY
         raw |= options.prefixed(PAYLOAD_OPTION_PREFIX)  # readers of the logs must merge with the settings of the writer
+    if options[o.ORDERED_DELETES]:
+        raw[o.ORDERED_DELETES.key] = "true"
     return raw
 
 

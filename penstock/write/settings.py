@@ -16,6 +16,7 @@ from penstock.errors import OptionError, TableExists, Unsupported
 from penstock.keys import KeySettings, infer_generator_class
 from penstock.keys.make_generator import find_generator_class
 from penstock.keys.partition_fields import partition_columns
+from penstock.merge.ordered_deletes import check_ordered_deletes
 from penstock.options import Option, Options
 from penstock.options.key_generator_names import SQL
 from penstock.options.operation import Operation
@@ -93,6 +94,9 @@ def resolve_settings(options: Options, config: TableConfig | None, columns: froz
     if config is None:
         _check_stored_names(settings)
     _check_settings(settings)
+    if options[o.ORDERED_DELETES]:
+        stored_ordering = _named_ordering(options) if config is None else config.precombine_field
+        check_ordered_deletes(settings.payload_class, stored_ordering)
     return settings
 
 
@@ -160,6 +164,11 @@ def _ordering_field(options: Options, columns: frozenset[str]) -> str | None:
     if field and (options.is_set(o.PRECOMBINE_FIELD) or field in columns):
         return field
     return None
+
+
+def _named_ordering(options: Options) -> str | None:
+    """Return the ordering column that the options name; None if they name none. Its default does not count."""
+    return options[o.PRECOMBINE_FIELD] if options.is_set(o.PRECOMBINE_FIELD) else None
 
 
 _MODEL = "org.apache.hudi.common.model."
@@ -266,7 +275,7 @@ def _check_stored_names(settings: WriteSettings) -> None:
     """
     options = settings.options
     keys = settings.keys
-    ordering = options[o.PRECOMBINE_FIELD] if options.is_set(o.PRECOMBINE_FIELD) else None
+    ordering = _named_ordering(options)
     values: tuple[tuple[Option[Any], Option[Any], object], ...] = (
         (o.STORED_RECORD_KEY_FIELDS, o.RECORD_KEY_FIELD, keys.record_key_fields),
         (o.STORED_PARTITION_FIELDS, o.PARTITION_PATH_FIELD, partition_columns(keys.partition_path_fields)),

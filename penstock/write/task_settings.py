@@ -14,6 +14,7 @@ from penstock.commit.change import Change
 from penstock.filegroup.log.write import LogSettings
 from penstock.filegroup.slice_rows import MergeRules
 from penstock.filegroup.task_output import FileSettings
+from penstock.merge.kernels.gather import find_column
 from penstock.merge.make_merger import (
     is_known_payload,
     make_delete_marker,
@@ -23,6 +24,7 @@ from penstock.merge.make_merger import (
     unknown_payload,
 )
 from penstock.merge.merger import Merger
+from penstock.merge.ordered_deletes import order_deletes
 from penstock.merge.overwrite import AlwaysDelete
 from penstock.merge.payload_settings import PayloadSettings
 from penstock.options import Options
@@ -55,7 +57,9 @@ def build_upsert_rules(write: WriteContext, change: Change, staging: Staging) ->
     settings = write.settings
     merger = build_merger(write)
     check_merger_can_move_rows(write, merger)
-    ordering = settings.ordering_field if settings.picks_newest and not merger.ignores_ordering else None
+    ordering = _batch_ordering(write, merger)
+    # Delete entries of a log have ordering values if readers compare them.
+    in_log = settings.ordering_field if merger.orders_deletes and write.options[o.ORDERED_DELETES] else ordering
     merging = build_merge_rules(table, write.prepared.avro_schema) if table.is_merge_on_read else None
     return UpsertRules(
         settings=build_file_settings(write, change),
@@ -65,7 +69,7 @@ def build_upsert_rules(write: WriteContext, change: Change, staging: Staging) ->
         merger=merger,
         sizing=read_sizing(table, write.options),
         index=write.index,
-        ordering=ordering,
+        ordering=in_log,
         logs=_log_settings(table, write.options, _ordering_in_logs(table, merging)),
         merging=merging,
         drops_unknown=settings.operation is Operation.DELETE,
@@ -74,6 +78,15 @@ def build_upsert_rules(write: WriteContext, change: Change, staging: Staging) ->
         adds=_keeps_stored_rows(write),
         logs_first=write.index.inserts_into_logs and settings.operation is not Operation.BULK_INSERT,
     )
+
+
+def _batch_ordering(write: WriteContext, merger: Merger) -> str | None:
+    """Return the column by which the newest of several incoming rows of a key is picked; None: the last to arrive is picked."""
+    settings = write.settings
+    compares_deletes = settings.operation is Operation.DELETE and merger.orders_deletes
+    if merger.ignores_ordering or not (settings.picks_newest or compares_deletes):
+        return None
+    return settings.ordering_field
 
 
 def build_insert_tasks(
@@ -145,8 +158,12 @@ def build_merger(write: WriteContext) -> Merger:
         OptionError: the payload is unknown, or must not be mixed with the payload by which readers merge the table's logs.
         Unsupported: Penstock does not have the payload.
     """
+    ordering = write.settings.ordering_field if write.options[o.ORDERED_DELETES] else None
     if write.settings.operation is Operation.DELETE:
-        return AlwaysDelete()
+        # Deletes without an ordering value delete the stored row in any case.
+        if ordering is None or find_column(write.prepared.crossing.schema.empty_table(), ordering) is None:
+            return AlwaysDelete()
+        return order_deletes(AlwaysDelete(), ordering)
     payload = write.settings.payload_class
     if not is_known_payload(payload) and write.table.is_merge_on_read:
         raise unknown_payload(payload, f"{o.STORED_PAYLOAD_CLASS.key} of {write.table.base_path}")
@@ -159,8 +176,10 @@ def build_merger(write: WriteContext) -> Merger:
     mode = write.options[o.RECORD_MERGE_MODE]
     settings = _payload_settings(write)
     if mode is not None:
-        return make_merger_of_mode(mode, settings, payload)
-    return make_merger(payload, settings=settings)
+        merger = make_merger_of_mode(mode, settings, payload)
+    else:
+        merger = make_merger(payload, settings=settings)
+    return merger if ordering is None else order_deletes(merger, ordering)
 
 
 def _payload_settings(write: WriteContext) -> PayloadSettings:

@@ -26,6 +26,7 @@ from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.kernels.fold import LogRecords, fold_log
 from penstock.merge.kernels.gather import Flags, Positions, take_from_tables, take_rows, to_array
 from penstock.merge.kernels.marks import FRESH
+from penstock.merge.kernels.tombstones import Tombstones, find_tombstones, fold_ordered_log
 from penstock.merge.merger import Merger
 from penstock.storage.spill import SpillFile
 
@@ -47,6 +48,8 @@ class FoldSettings:
     spill_folder: str
     #: The name of the ordering column, for error messages.
     ordering: str = ""
+    #: Whether deletes are compared by ordering value (`penstock.deletes.follow.ordering`).
+    orders_deletes: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,10 @@ class FoldedLog:
     _tables: tuple[pa.Table, ...]
     #: How many rows of the log were folded; deletes are not counted.
     record_count: int = 0
+    #: The deletes that decide about base rows by ordering value; None: a key removes its base row if `empty` is true.
+    tombstones: Tombstones | None = None
+    #: The position in the tables of each key's row; None: row n is that of key n.
+    _row_numbers: Positions | None = None
 
     @property
     def row_bytes(self) -> int:
@@ -76,7 +83,7 @@ class FoldedLog:
 
         If a delete preceded any row in the log, a column `FRESH` is added: true for rows that take no value from the base row.
         """
-        rows = take_from_tables(self._tables, numbers)
+        rows = take_from_tables(self._tables, numbers if self._row_numbers is None else self._row_numbers[numbers])
         return rows if self.fresh is None else rows.append_column(FRESH, pa.array(self.fresh[numbers]))
 
 
@@ -92,11 +99,24 @@ def fold_records(records: Iterable[LogRecords], schema: pa.Schema, settings: Fol
         folded, rest = _fold_in_memory(iter(counted), settings)
         if rest is None:
             whole = folded or _no_records(schema)
-            return FoldedLog(whole.keys, whole.empty, whole.fresh, (whole.rows,), counted.row_count)
+            return replace(_make_folded_log(whole, (whole.rows,), settings), record_count=counted.row_count)
         buckets = _Buckets(settings.spill_folder, files)
         for part in rest:
             buckets.add(part)
         return replace(_fold_buckets(buckets, schema, settings, files), record_count=counted.row_count)
+
+
+def _make_folded_log(records: LogRecords, tables: tuple[pa.Table, ...], settings: FoldSettings) -> FoldedLog:
+    """Return folded records as a `FoldedLog`.
+
+    Args:
+        tables: the rows of the records.
+    """
+    if not settings.orders_deletes or records.ordering is None:
+        return FoldedLog(records.keys, records.empty, records.fresh, tables)
+    one_per_key, numbers, tombstones = find_tombstones(records)
+    folded = FoldedLog(one_per_key.keys, one_per_key.empty, one_per_key.fresh, tables)
+    return replace(folded, tombstones=tombstones, _row_numbers=numbers)
 
 
 class _CountedRecords:
@@ -151,7 +171,8 @@ def _fold_bucket(records: Iterable[LogRecords], settings: FoldSettings) -> LogRe
 
 def _fold(parts: list[LogRecords], settings: FoldSettings) -> LogRecords:
     """Concatenate the parts, oldest first, and fold their records to one per key."""
-    return fold_log(settings.merger, _concat_records(parts), settings.ordering)
+    fold = fold_ordered_log if settings.orders_deletes else fold_log
+    return fold(settings.merger, _concat_records(parts), settings.ordering)
 
 
 def _concat_records(parts: list[LogRecords]) -> LogRecords:
@@ -234,9 +255,10 @@ def _fold_buckets(buckets: _Buckets, schema: pa.Schema, settings: FoldSettings, 
             continue
         for start in range(0, folded.rows.num_rows, ROW_GROUP_ROWS):
             rows.write(folded.rows.slice(start, ROW_GROUP_ROWS))
-        without_rows.append(replace(folded, rows=folded.rows.select([]), ordering=None))
+        ordering = folded.ordering if settings.orders_deletes else None
+        without_rows.append(replace(folded, rows=folded.rows.select([]), ordering=ordering))
     whole = _concat_records(without_rows) if without_rows else _no_records(schema)
-    return FoldedLog(whole.keys, whole.empty, whole.fresh, tuple(rows.read()) or (whole.rows,))
+    return _make_folded_log(whole, tuple(rows.read()) or (whole.rows,), settings)
 
 
 def _open_spill_file(folder: str, files: ExitStack) -> SpillFile:

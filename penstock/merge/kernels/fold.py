@@ -84,7 +84,7 @@ def fold_batch(
     """
     if pc.count_distinct(keys).as_py() == len(keys):
         return FoldedBatch(np.arange(len(keys)), np.empty(0, np.int64), rows.slice(0, 0))
-    order, lengths = _group_by_key(keys, arrival)
+    order, lengths = group_by_key(keys, arrival)
     ends = np.cumsum(lengths) - 1
     members = order[np.repeat(lengths > 1, lengths)]
     run_lengths = lengths[lengths > 1]
@@ -158,15 +158,15 @@ def fold_log(merger: Merger, records: LogRecords, column: str = "") -> LogRecord
         column: the name of the ordering column, for error messages.
     """
     ordering = None if merger.ignores_ordering else records.ordering
-    order, lengths = _group_by_key(records.keys, None)
+    order, lengths = group_by_key(records.keys, None)
     if len(lengths) == len(order) and not merger.folds:
-        return replace(records, rows=records.rows.cast(_make_nullable(records.rows.schema)), fresh=None)
+        return replace(records, rows=records.rows.cast(make_nullable(records.rows.schema)), fresh=None)
     starts = np.cumsum(lengths) - lengths
     ends = starts + lengths - 1
     run_of = np.repeat(np.arange(len(lengths)), lengths)
     empty = records.empty[order]
     ranks = None if ordering is None else rank_values(ordering, column)[order]
-    always = np.ones(len(order), np.bool_) if ordering is None else _deletes_always(ordering)[order]
+    always = np.ones(len(order), np.bool_) if ordering is None else deletes_always(ordering)[order]
     firsts = _find_first_kept(starts, lengths, empty, ranks, always)
     gone = firsts > ends
     kept = (np.arange(len(order)) >= firsts[run_of]) & ~empty
@@ -186,7 +186,7 @@ def fold_log(merger: Merger, records: LogRecords, column: str = "") -> LogRecord
     return _build_records(records, last, gone, folded, winners)
 
 
-def _group_by_key(keys: pa.Array, arrival: Positions | None) -> tuple[Positions, Positions]:
+def group_by_key(keys: pa.Array, arrival: Positions | None) -> tuple[Positions, Positions]:
     """Return the positions of the rows sorted by key and then by arrival, and the number of rows of each key.
 
     Args:
@@ -198,7 +198,7 @@ def _group_by_key(keys: pa.Array, arrival: Positions | None) -> tuple[Positions,
     return order, np.bincount(key_of_row, minlength=len(codes.dictionary)).astype(np.int64)
 
 
-def _deletes_always(ordering: pa.Array) -> Flags:
+def deletes_always(ordering: pa.Array) -> Flags:
     """Return a mask over the records. For a delete entry, true means that it deletes earlier rows whatever their ordering values.
 
     These entries have no ordering value, or the int 0 that Hudi writes for a missing one. A long 0 is an ordinary value.
@@ -260,7 +260,7 @@ def _pick_records(records: LogRecords, last: Positions, gone: Flags, winners: Po
     chosen = pa.array(at[order])
     return LogRecords(
         keys=records.keys.take(chosen),
-        rows=take_rows(records.rows.cast(_make_nullable(records.rows.schema)), at[order]),
+        rows=take_rows(records.rows.cast(make_nullable(records.rows.schema)), at[order]),
         empty=gone[order],
         ordering=None if records.ordering is None else records.ordering.take(chosen),
     )
@@ -277,7 +277,7 @@ def _build_records(records: LogRecords, last: Positions, gone: Flags, folded: Fo
         folded: the combined rows, one for each key that is not gone.
         winners: for each key that is not gone, the position of the record whose ordering value the combined row gets.
     """
-    schema = _make_nullable(folded.rows.schema)
+    schema = make_nullable(folded.rows.schema)
     rows = folded.rows.cast(schema)
     if gone.any():
         # One row of nulls behind the folded rows stands for all delete entries.
@@ -304,6 +304,6 @@ def _build_records(records: LogRecords, last: Positions, gone: Flags, folded: Fo
     )
 
 
-def _make_nullable(schema: pa.Schema) -> pa.Schema:
+def make_nullable(schema: pa.Schema) -> pa.Schema:
     """Return the schema with every field nullable, because the row of a delete entry is all nulls."""
     return pa.schema([field.with_nullable(True) for field in schema])

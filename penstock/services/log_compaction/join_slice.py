@@ -24,6 +24,7 @@ from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.formats.log import encode_avro_block, encode_delete_block, encode_parquet_block
 from penstock.formats.log.deletes import build_deletes
 from penstock.merge.kernels.gather import Positions
+from penstock.merge.kernels.tombstones import Tombstones
 from penstock.storage import join
 from penstock.storage.os_errors import convert_os_errors
 from penstock.timeline.commit_file import WriteStat
@@ -115,14 +116,17 @@ def joined_blocks(log: FoldedLog, task: JoinTask, header: Mapping[str, Any]) -> 
     Keys that were deleted and then inserted again (`log.fresh`) are also in a delete block before the data blocks, so that
     readers do not merge the inserted row with the row in the base file. All blocks go to one file, however large it gets. Entries
     of the delete blocks need no ordering value: the records of earlier blocks are already merged into these blocks, and records
-    of later blocks replace the entries.
+    of later blocks replace the entries. They have one if deletes are compared by ordering value; then all delete blocks come
+    first.
 
     Args:
         log: the merged log records.
         header: the header of every block.
     """
     keys = pa.chunked_array([log.keys])
-    if log.fresh is not None and log.fresh.any():
+    if log.tombstones is not None:
+        yield from _tombstone_blocks(log, log.tombstones, task, header)
+    elif log.fresh is not None and log.fresh.any():
         yield _delete_block(keys, np.flatnonzero(log.fresh), task, header)
     names = task.rules.arrow.names
     make_block = encode_avro_block
@@ -132,18 +136,44 @@ def joined_blocks(log: FoldedLog, task: JoinTask, header: Mapping[str, Any]) -> 
     max_bytes = min(task.max_block_bytes, task.rules.memory_bytes // 4)
     for positions in _split_by_size(log, np.flatnonzero(~log.empty), max_bytes):
         yield make_block(log.take(positions).select(names), **header)
-    if log.empty.any():
+    if log.empty.any() and log.tombstones is None:
         yield _delete_block(keys, np.flatnonzero(log.empty), task, header)
 
 
-def _delete_block(keys: pa.ChunkedArray, positions: Positions, task: JoinTask, header: Mapping[str, Any]) -> bytes:
+def _tombstone_blocks(log: FoldedLog, tombstones: Tombstones, task: JoinTask, header: Mapping[str, Any]) -> Iterator[bytes]:
+    """Encode the tombstones of a log whose deletes are compared by ordering value as delete blocks. Data blocks follow them.
+
+    First come the deletes without an ordering value, then those with one.
+
+    Args:
+        header: the header of every block.
+    """
+    keys = pa.chunked_array([log.keys])
+    if tombstones.always.any():
+        yield _delete_block(keys, np.flatnonzero(tombstones.always), task, header)
+    dated = np.flatnonzero(np.asarray(tombstones.ordering.is_valid()))
+    if len(dated):
+        yield _delete_block(keys, dated, task, header, tombstones.ordering)
+
+
+def _delete_block(
+    keys: pa.ChunkedArray,
+    positions: Positions,
+    task: JoinTask,
+    header: Mapping[str, Any],
+    ordering: pa.Array | None = None,
+) -> bytes:
     """Encode a delete block with the record keys at `positions` of `keys`.
 
     Args:
         header: the header of the block.
+        ordering: the ordering value of each of `keys`; None: the entries have no ordering value.
     """
     partitions = pa.repeat(task.file_slice.partition_path, len(positions))
-    return encode_delete_block(build_deletes(keys.take(pa.array(positions)), partitions), **header)
+    at = pa.array(positions)
+    return encode_delete_block(
+        build_deletes(keys.take(at), partitions, None if ordering is None else ordering.take(at)), **header
+    )
 
 
 def _split_by_size(log: FoldedLog, positions: Positions, max_bytes: int) -> Iterator[Positions]:

@@ -76,6 +76,12 @@ def are_dead(storage: Storage, file_slice: FileSlice, rules: MergeRules, keys: p
                 may_be_dead |= find_positions(keys, read_deletes(log, block).keys.unique()) >= 0
     if not may_be_dead.any():
         return dead
+    if rules.orders_deletes:
+        # A delete in the log may be older than the row of the base file: the rows must be compared.
+        candidates = np.flatnonzero(may_be_dead)
+        living = look_up_merged(storage, file_slice, rules, keys.take(pa.array(candidates)), [])
+        dead[np.setdiff1d(candidates, candidates[living.key])] = True
+        return dead
     # A later row, or one with a greater ordering value, may have brought a deleted key back: the whole log must be read.
     folded = fold_slice_log(storage, file_slice, rules, columns_to_read(rules, [KEY_COLUMN]), scan)
     is_deleted = folded.empty

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 from penstock import options as o
 from penstock.columns import conform, quoted
@@ -24,6 +24,7 @@ from penstock.errors import SchemaError
 from penstock.filegroup.fill_meta_columns import RESERVED_NAMES
 from penstock.keys import KeyColumns, make_key_generator
 from penstock.keys.partition_fields import partition_columns
+from penstock.merge.kernels.gather import find_top_column
 from penstock.options.operation import Operation
 from penstock.schema import (
     META_COLUMNS,
@@ -113,21 +114,45 @@ def _prepare_keys(
 ) -> PreparedRows:
     """Prepare the rows of a delete: only record keys and partition paths are sent to workers, and the table keeps its schema.
 
+    With `penstock.deletes.follow.ordering` ordering values are sent too, if the rows have them.
+
     Args:
         columns: the expressions of record key and partition path.
         table_schema: the table's Avro schema.
     """
     stored = with_storage_types(avro_to_arrow(table_schema))
-    key_alone = pa.schema([pa.field(columns.plain_record_key or KEY, pa.string())])
-    crossing = _crossing_columns(columns, key_alone, settings)
+    key_field = pa.field(columns.plain_record_key or KEY, pa.string())
+    compared = _compared_column(incoming, settings, table_schema)
+    if compared is not None and compared.name == key_field.name:
+        compared = None  # a delete and its stored row have the same key
+    sent = pa.schema([key_field] if compared is None else [key_field, stored.field(compared.name)])
+    crossing = _crossing_columns(columns, sent, settings)
 
     def make_rows() -> DataFrame:
-        """Build the DataFrame with the record keys and partition paths of the rows to delete."""
-        plain = [name for name in dict.fromkeys((crossing.key, crossing.path)) if name not in (None, KEY, PATH)]
-        return incoming.select(*(F.col(quoted(name)) for name in plain), *_computed_columns(columns, crossing))
+        """Build the DataFrame with the record keys and partition paths of the rows to delete, and their ordering values."""
+        left_out = (None, KEY, PATH, compared.name if compared else None)
+        plain = [name for name in dict.fromkeys((crossing.key, crossing.path)) if name not in left_out]
+        selected = [F.col(quoted(name)) for name in plain]
+        if compared is not None:
+            selected.append(_fit_column(incoming.schema, compared.name, compared.dataType).alias(compared.name))
+        return incoming.select(*selected, *_computed_columns(columns, crossing))
 
-    files = _files_of(incoming, crossing, settings)
+    is_unchanged = compared is None or incoming.schema[compared.name].dataType == compared.dataType
+    files = _files_of(incoming, crossing, settings) if is_unchanged else None
     return PreparedRows(make_rows, crossing, avro_text(table_schema), stored, columns, files)
+
+
+def _compared_column(incoming: DataFrame, settings: WriteSettings, table_schema: Mapping[str, Any]) -> StructField | None:
+    """Return the column, in the table's type, whose value decides whether a delete is newer than the stored row.
+
+    None if deletes are not compared (`penstock.deletes.follow.ordering`), or the rows of the delete do not have the column.
+    """
+    ordering = settings.ordering_field
+    if ordering is None or not settings.options[o.ORDERED_DELETES]:
+        return None
+    fields = StructType.fromJson(avro_to_spark(table_schema))
+    name = find_top_column(ordering, fields.names)
+    return fields[name] if name in fields.names and name in incoming.columns else None
 
 
 def _prepare_partitions(incoming: DataFrame, settings: WriteSettings, table_schema: Mapping[str, Any]) -> PreparedRows:
