@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.api.handle import TableHandle
-from penstock.door.services import make_stages
+from penstock.door.services import run_service
 from penstock.options import check_combinations
 from penstock.report_table import HtmlFields
 from penstock.services.archive.run import archive
@@ -64,7 +64,7 @@ class CleaningMethods(TableHandle):
         state = self._state(options or {})
         spark = self._reader()
         check_combinations(state.options)
-        with make_stages("clean", state, spark) as stages:
+        with run_service("clean", state, spark) as stages:
             done = clean(spark, state, stages, due=True)
         return _cleaned(done[-1]) if done else None
 
@@ -92,7 +92,7 @@ class CleaningMethods(TableHandle):
         """
         state = self._state(options or {})
         check_combinations(state.options)
-        with make_stages("archive", state, None) as stages:
+        with run_service("archive", state, None) as stages:
             done = archive(state, stages)
         return len(done.instants) if done else 0
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock import options as o
 from penstock.api.handle import TableHandle
 from penstock.api.report import Column, Commit, Commits, Report, number
-from penstock.door.services import make_stages
+from penstock.door.services import run_service
 from penstock.report_table import HtmlFields
 from penstock.services.clustering.service import CLUSTERING
 from penstock.services.clustering.unschedule import unschedule_clustering
@@ -102,7 +102,7 @@ class ClusteringMethods(TableHandle):
         """
         state = self._state(options or {})
         spark = self._reader()
-        with make_stages(CLUSTERING.title, state, spark) as stages:
+        with run_service(CLUSTERING.title, state, spark) as stages:
             if instant is not None:
                 commit = run_plan(spark, state, instant, CLUSTERING, stages)
                 done = [] if commit is None else [commit]

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.api.handle import TableHandle
 from penstock.api.report import Column, Commit, Commits, Report, number, size
-from penstock.door.services import make_stages
+from penstock.door.services import run_service
 from penstock.report_table import HtmlFields
 from penstock.services.compaction.service import COMPACTION
 from penstock.services.compaction.unschedule import repair, unschedule
@@ -95,7 +95,7 @@ class CompactionMethods(TableHandle):
         """
         state = self._state(options or {})
         spark = self._reader()
-        with make_stages(COMPACTION.title, state, spark) as stages:
+        with run_service(COMPACTION.title, state, spark) as stages:
             if instant is not None:
                 commit = run_plan(spark, state, instant, COMPACTION, stages)
                 done = [] if commit is None else [commit]
@@ -124,7 +124,7 @@ class CompactionMethods(TableHandle):
         """
         state = self._state(options or {})
         spark = self._reader()
-        with make_stages(LOG_COMPACTION.title, state, spark) as stages:
+        with run_service(LOG_COMPACTION.title, state, spark) as stages:
             done = schedule_and_run(spark, state, LOG_COMPACTION, stages, due=True)
         return Commits(Commit.of(commit.instant, commit.metadata) for commit in done)
 

@@ -14,7 +14,7 @@ from penstock.api.report import Column, Commit, Report
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.door.expire import EXPIRE_PARTITIONS, expire_partitions
 from penstock.door.follow_ups import describe_error
-from penstock.door.services import make_stages, services_for
+from penstock.door.services import run_service, services_for
 from penstock.errors import OptionError
 from penstock.report_table import HtmlFields
 from penstock.services.file_check import FileProblem, check_files
@@ -160,7 +160,7 @@ class MaintenanceMethods(TableHandle):
                 f"{o.TTL_DAYS.key}={state.options[o.TTL_DAYS]} keeps all partitions; set the number of days to keep a partition"
             )
         began = clock.monotonic_s()
-        with make_stages(EXPIRE_PARTITIONS.title, state, spark) as stages:
+        with run_service(EXPIRE_PARTITIONS.title, state, spark) as stages:
             done = expire_partitions(turn_off_metadata_table(state), stages, spark)
         return replace(Commit.of(done.instant, done.metadata), seconds=clock.monotonic_s() - began) if done else None
 
@@ -182,6 +182,7 @@ class MaintenanceMethods(TableHandle):
 
         Raises:
             OptionError: options contradict each other.
+            KeyboardInterrupt: the user pressed Ctrl-C. Its message says what became of the service that ran.
 
         Example:
             >>> print(table.run_due())
@@ -200,8 +201,9 @@ class MaintenanceMethods(TableHandle):
             error = None
             try:
                 spark = self._reader() if service.uses_spark else None
-                with make_stages(service.title, state, spark) as stages:
-                    done = service.run_due(spark, reload_table(state), stages)
+                state = reload_table(state)
+                with run_service(service.title, state, spark) as stages:
+                    done = service.run_due(spark, state, stages)
             except Exception as e:  # any error: the next service runs in any case
                 error = describe_error(e)
             runs.append(ServiceRun(service.name, done, clock.monotonic_s() - began, error))

@@ -9,7 +9,7 @@ import pyarrow as pa
 from penstock import options as o
 from penstock.api.handle import TableHandle
 from penstock.api.report import Column, Commit, Report, number, size
-from penstock.door.services import make_stages
+from penstock.door.services import run_service
 from penstock.services.repair import DamagedGroup, find_damaged_groups, repair_logs
 
 
@@ -79,6 +79,6 @@ class RepairMethods(TableHandle):
         if dry_run or not state.is_merge_on_read:
             return Repaired(find_damaged_groups(state), state.config.name)
         spark = self._reader()
-        with make_stages("repair", state, spark) as stages:
+        with run_service("repair", state, spark) as stages:
             found, done = repair_logs(spark, state, stages)
         return Repaired(found, state.config.name, [Commit.of(commit.instant, commit.metadata) for commit in done])

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.api.handle import TableHandle
 from penstock.api.report import Column, Commit, Report
-from penstock.door.services import make_stages
+from penstock.door.services import run_service
 from penstock.report_table import HtmlFields
 from penstock.services.restore import restore
 from penstock.services.rollback.requested import roll_back_to
@@ -164,7 +164,7 @@ class RestoreMethods(TableHandle):
         """
         state = self._state(options or {})
         spark = self._reader()
-        with make_stages("restore", state, spark) as stages:
+        with run_service("restore", state, spark) as stages:
             done = restore(spark, state, to.instant if isinstance(to, SavepointEntry) else to, stages)
         return Restored(done.instant, done.plan.to, tuple(instant.time for instant in done.plan.instants), done.files_deleted)
 
@@ -188,7 +188,9 @@ class RestoreMethods(TableHandle):
             >>> table.read().count()
             3
         """
-        return roll_back_to(self._state({}), _time(instant) or "")
+        state = self._state({})
+        with run_service("rollback", state, None):
+            return roll_back_to(state, _time(instant) or "")
 
 
 def _time(instant: str | Commit | None) -> str | None:

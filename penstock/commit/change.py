@@ -127,18 +127,24 @@ class Change:
 
     def _abandon_interrupted(self) -> str:
         """Undo the change after Ctrl-C, unless it is published. Return a sentence for the user on what became of it."""
-        what = "write" if self._run_file is None else f"run of {self.instant.action} plan"
-        name = f"{what} {self.time} of {self.table.base_path}"
+        if self._run_file is None:
+            name = f"write {self.time} of {self.table.base_path} was interrupted"
+            undone = "The table is as it was before"
+            later = "the next write rolls it back"
+        else:
+            name = f"run of {self.instant.action.value} plan {self.time} of {self.table.base_path} was interrupted"
+            undone = "The plan stays, and the next run of the service resumes it"
+            later = "the next run of the service rolls it back and resumes the plan"
         try:
             self.abandon()
             if not self._is_publishing:
-                return f"{name} was interrupted and rolled back. The table is as it was before"
+                return f"{name} and rolled back. {undone}"
             completed = instant_path(self.table.base_path, self.instant.in_state(State.COMPLETED))
             if self.table.storage.stat(completed) is not None:
-                return f"{name} was interrupted after its commit. The commit stands"
+                return f"{name} after its commit. The commit stands"
         except StorageError as e:
-            return f"{name} was interrupted. It is not committed, and the next write rolls it back ({e})"
-        return f"{name} was interrupted. It is not committed, and the next write rolls it back"
+            return f"{name}. It is not committed, and {later} ({e})"
+        return f"{name}. It is not committed, and {later}"
 
     def _find_rollback(self, error: Exception) -> WriteConflict | None:
         """Return a WriteConflict to raise in place of `error`, if another writer rolled this change back while it ran.

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from penstock import options as o
 from penstock.door.services import make_stages, services_after_write
 from penstock.errors import PenstockError, StorageError
+from penstock.interrupt import check_interrupt
 from penstock.options import Options
 from penstock.table.state import TableState, reload_timeline
 from penstock.user_warning import warn_user
@@ -39,6 +40,7 @@ def follow_up(spark: SparkSession, table: TableState) -> tuple[str, ...]:
                 service.run_after_write(spark, table, stages)
         # Any error: of Penstock, of Spark, or for a file that another process has just archived or cleaned.
         except Exception as e:
+            check_interrupt()  # the error of a Spark job that Ctrl-C cancelled
             raises = _raises(table.options, default=service.raises_after_write)
             failed.append(_report(service.failure_noun, e, raises=raises))
     return tuple(failed)

@@ -6,11 +6,14 @@ table service is one module with a `TableService`, and one line here.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock import options as o
 from penstock.door.expire import EXPIRE_PARTITIONS
+from penstock.door.interrupts import end_service_at_interrupt
 from penstock.progress import Stages
 from penstock.services.archive.service import ARCHIVE
 from penstock.services.clean.service import CLEAN
@@ -53,6 +56,21 @@ def services_for(table: TableState) -> list[TableService]:
 def needs_spark(table: TableState) -> bool:
     """Whether a table service that may be due outside a write (`services_for`) may start Spark tasks."""
     return any(service.uses_spark for service in services_for(table))
+
+
+@contextmanager
+def run_service(title: str, table: TableState, spark: SparkSession | None) -> Iterator[Stages]:
+    """Run a table service outside a write in the `with` block. Yields the object that reports its progress.
+
+    Ctrl-C cancels Spark's jobs and ends the block in a KeyboardInterrupt that says what became of the service.
+
+    Args:
+        title: the name of the service, such as `clean`, for its progress and messages.
+        table: the table, with its timeline as it is before the service.
+        spark: the session of the service; None if it starts no Spark job.
+    """
+    with end_service_at_interrupt(spark, table, title), make_stages(title, table, spark) as stages:
+        yield stages
 
 
 def make_stages(title: str, table: TableState, spark: SparkSession | None) -> Stages:

@@ -23,10 +23,10 @@ from penstock.commit.modes import is_optimistic
 from penstock.commit.run_hooks import run_after_hooks
 from penstock.commit.swap_tables import OVERWRITE, finish_overwrite, new_table_path, swap_tables
 from penstock.door.follow_ups import follow_up
+from penstock.door.interrupts import end_at_interrupt
 from penstock.errors import AlreadyExists, CommitUnknown, OptionError, StorageError, TableChanged, TableExists, TableNotFound
 from penstock.hooks import HookContext, PublishedCommit
 from penstock.index import make_index
-from penstock.interrupt import catch_interrupts
 from penstock.options import Options, read_options
 from penstock.options.operation import Operation
 from penstock.progress import Stages, format_count
@@ -38,7 +38,7 @@ from penstock.table.config import TableConfig
 from penstock.table.foreign_files import find_foreign_files
 from penstock.table.state import TableState, open_table, read_table_schema, table_exists
 from penstock.timeline.store import FOLDER, load_timeline
-from penstock.workers.session_settings import cancel_jobs, name_jobs
+from penstock.workers.session_settings import name_jobs
 from penstock.write.context import WriteContext
 from penstock.write.create_table import create_table, store_ordered_deletes
 from penstock.write.operations import OPERATIONS
@@ -127,17 +127,13 @@ def write(
     request = _Request(spark, incoming, storage, base_path, options, stages)
     save_mode = _parse_mode(mode)
     done: PublishedCommit | None = None
-    try:
-        with catch_interrupts(partial(cancel_jobs, spark)):
-            with stages:
-                written = _write_repeatedly(request, path, save_mode)
-            if written is None:
-                return None
-            done, table = written
-            return replace(done, failed_services=follow_up(spark, table))
-    except KeyboardInterrupt as e:
-        outcome = _describe_interrupt(base_path, done, str(e))
-    raise KeyboardInterrupt(outcome)  # here: the traceback is short
+    with end_at_interrupt(spark, lambda details: _describe_interrupt(base_path, done, details)):
+        with stages:
+            written = _write_repeatedly(request, path, save_mode)
+        if written is None:
+            return None
+        done, table = written
+        return replace(done, failed_services=follow_up(spark, table))
 
 
 def _describe_interrupt(base_path: str, done: PublishedCommit | None, details: str) -> str:

@@ -1,7 +1,7 @@
 """`penstock services`: runs table services in a process of their own, concurrently with writers.
 
-`run` runs the services that are due, again and again, until Ctrl-C. A service that Ctrl-C interrupts stays pending, as after a
-crash, and the next run finishes it or rolls it back.
+`run` runs the services that are due, again and again, until Ctrl-C. A run of a plan that Ctrl-C interrupts is rolled back, and
+the next run resumes the plan. The last line says what became of the service.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def run(
                 sys.exit(1 if failed else 0)
             is_working = False
             _wait(interval)
-    except KeyboardInterrupt:
-        left = "; the next run finishes the service that was in progress" if is_working else ""
-        console.print(f"stopped{left}", highlight=False)
+    except KeyboardInterrupt as e:
+        left = f": {e}" if str(e) else ""
+        console.print(f"stopped{left}", highlight=False, soft_wrap=True)
         sys.exit(_STOPPED if is_working else 0)
 
 
@@ -124,5 +124,7 @@ def _wait(seconds: float) -> None:
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, so that SIGTERM ends the program as Ctrl-C does."""
-    raise KeyboardInterrupt
+    """Handle SIGTERM as Ctrl-C is handled at this moment; raise KeyboardInterrupt if Ctrl-C is ignored."""
+    if not callable(signal.getsignal(signal.SIGINT)):
+        raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)

@@ -85,6 +85,27 @@ def test_a_loop_runs_rounds_until_a_signal(path: str, sent: signal.Signals) -> N
     assert process.returncode in (0, 130)
 
 
+def test_ctrl_c_during_a_service_ends_the_program_with_a_line_on_what_became_of_it(path: str) -> None:
+    program = (
+        "import signal, sys; from penstock.cli.main import main; from penstock.services.clean import run\n"
+        "run.schedule_clean = lambda *_, **__: signal.raise_signal(signal.SIGINT)\n"
+        f"sys.argv = ['penstock', 'services', 'run', {path!r}]; main()"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "30"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=environment,
+        preexec_fn=_heed_signals,
+        check=False,
+        timeout=300,
+    )
+    assert (done.returncode, done.stderr) == (130, "")
+    assert done.stdout.startswith(f"stopped: clean of {path} was interrupted. "), done.stdout
+    assert done.stdout.count("\n") == 1
+
+
 def test_a_dry_run_of_a_repair_shows_the_damage_and_changes_nothing(path: str, tmp_path: Path) -> None:
     assert run_penstock("services", "repair", path, "--dry-run") == (0, "no log file is damaged\n")
     tables = ROOT / "tests" / "data" / "tables"
