@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.bundle import bundle
     from penstock.registered_functions import merger, payload
     from penstock.registered_locks import lock_provider
+    from penstock.registered_sync_tools import sync_tool
     from penstock.spark.goldengate import ogg_rows
     from penstock.spark.session import disable, enable, session
     from penstock.write.explain.write_plan import explain_write
@@ -45,6 +46,7 @@ __all__ = [
     "ogg_rows",
     "payload",
     "session",
+    "sync_tool",
 ]
 
 #: The module of each public name. Modules are imported on first use: Spark workers import `penstock`, but only need kernels.
@@ -60,6 +62,7 @@ _LAZY = {
     "ogg_rows": "penstock.spark.goldengate",
     "payload": "penstock.registered_functions",
     "session": "penstock.spark.session",
+    "sync_tool": "penstock.registered_sync_tools",
 }
 
 

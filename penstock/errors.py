@@ -16,6 +16,8 @@ There is a class for each way in which a caller can react. Each line shows the c
     ├── LockTimeout          wait, or break the lock of a dead writer: another writer holds the lock of the table
     ├── CommitUnknown        look at the timeline before deleting anything: the commit may have completed or not
     ├── CorruptFile          stop: a file of the table is damaged
+    ├── CatalogError         run the sync again when the catalog works: it cannot be reached, or refuses a change
+    │   └── CatalogConflict  the same, but the catalog holds what a sync may not change: another table, another type of a column
     ├── ExecutorError        prepare the executors: their Python cannot run Penstock
     └── StorageError         repair the storage, then try again: disk full, network, permissions
         └── AlreadyExists    another process created a file that had to be new
@@ -109,6 +111,20 @@ class CommitUnknown(PenstockError):
 
 class CorruptFile(PenstockError):
     """Raised if the content of a table's file is damaged or not what its name says. Stop, and restore the file or the table."""
+
+
+class CatalogError(PenstockError):
+    """Raised if a catalog (Hive metastore, HiveServer2, Glue) cannot be reached, or holds or refuses what a sync needs.
+
+    The table itself is complete. Correct what the message names, then run `Table.sync()` or `penstock sync`.
+    """
+
+
+class CatalogConflict(CatalogError):
+    """Raised if a catalog holds what a sync may not change: another table under the name, or a column of another type.
+
+    A write that is to sync raises it before its commit, and is taken back. Drop the entry in the catalog, or choose another name.
+    """
 
 
 class ExecutorError(PenstockError):

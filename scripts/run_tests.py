@@ -66,7 +66,12 @@ class Outcome:
 
 ON_EVERY_SESSION = ("tests/table/test_sessions.py",)
 CONTRACT_WITH_SERVERS = ("tests/contract/test_locks.py",)
-CONTRACT_ON_SPARK = ("tests/contract/test_hooks.py", "tests/contract/test_indexes.py", "tests/contract/test_keys.py")
+CONTRACT_ON_SPARK = (
+    "tests/contract/test_catalogs.py",
+    "tests/contract/test_hooks.py",
+    "tests/contract/test_indexes.py",
+    "tests/contract/test_keys.py",
+)
 #: The longest suites first, so that the last ones to end are short.
 SUITES = (
     Suite("interop", ("tests/interop",)),

@@ -17,7 +17,8 @@ import penstock
 from tests.crash.scenes import Runner
 from tests.kit.dynamodb import DynamoDb, running_dynamodb
 from tests.kit.hbase import HBase, running_hbase
-from tests.kit.metastore import Metastore, running_metastore
+from tests.kit.hive_server import RunningHiveServer, running_hive_server
+from tests.kit.metastore import RunningMetastore, running_metastore
 from tests.kit.oracle import Oracle, OracleUnavailable
 from tests.kit.servers import ServerUnavailable
 from tests.kit.sessions import SessionUnavailable, make_session
@@ -149,7 +150,7 @@ def zookeeper() -> Iterator[ZooKeeper]:
 
 
 @pytest.fixture(scope="session")
-def metastore() -> Iterator[Metastore]:
+def metastore() -> Iterator[RunningMetastore]:
     """A real Hive metastore."""
     try:
         with running_metastore() as server:
@@ -166,6 +167,28 @@ def dynamodb() -> Iterator[DynamoDb]:
             yield server
     except ServerUnavailable as reason:
         pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def hive_server(metastore: RunningMetastore) -> Iterator[RunningHiveServer]:
+    """A real server of HiveServer2's protocol: Spark's Thrift Server."""
+    try:
+        with running_hive_server(metastore) as server:
+            yield server
+    except ServerUnavailable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def glue() -> Iterator[dict[str, str]]:
+    """Environment variables of a running Glue Data Catalog: moto's."""
+    moto = pytest.importorskip("moto.server", reason="Glue needs the package moto (make setup)")
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    _, port = server.get_host_and_port()
+    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "eu-central-1"}
+    yield {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", **keys}
+    server.stop()
 
 
 def _oracle(name: str) -> Iterator[Oracle]:

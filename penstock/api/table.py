@@ -27,6 +27,7 @@ from penstock.api.maintenance import MaintenanceMethods
 from penstock.api.read import ReadMethods
 from penstock.api.repairing import RepairMethods
 from penstock.api.restoring import RestoreMethods
+from penstock.api.syncing import SyncMethods
 from penstock.api.write import WriteMethods
 from penstock.commit.swap_tables import finish_overwrite
 from penstock.errors import AlreadyExists, PenstockError, TableExists
@@ -50,6 +51,7 @@ class Table(
     RestoreMethods,
     RepairMethods,
     MaintenanceMethods,
+    SyncMethods,
 ):
     """A Hudi table. `Table.create` and `Table.open` return one.
 

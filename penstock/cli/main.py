@@ -16,11 +16,13 @@ def main() -> None:
     from penstock.cli.arguments import describe_program
     from penstock.cli.commands import explain_merge as merges
     from penstock.cli.commands import services
+    from penstock.cli.commands import sync as syncing
     from penstock.errors import PenstockError
 
     app = typer.Typer(no_args_is_help=True, add_completion=False, help="Apache Hudi tables, without a jar.")
     app.callback()(describe_program)
     app.command("explain-merge")(merges.explain_merge)
+    app.command("sync")(syncing.sync)
     app.add_typer(services.commands(), name="services")
     try:
         app()

@@ -26,7 +26,7 @@ from penstock.commit.heartbeat import Heartbeat, check_alive
 from penstock.commit.modes import is_lazy, is_optimistic
 from penstock.commit.overlap import ConcurrentCommit, check_overlap
 from penstock.commit.run_hooks import run_after_hooks, run_before_hooks
-from penstock.commit.swap_tables import is_written_aside
+from penstock.commit.swap_tables import final_table_path, is_written_aside
 from penstock.errors import AlreadyExists, CommitUnknown, StorageError, TableChanged, WriteConflict
 from penstock.filegroup.markers import MarkerStyle, work_folder
 from penstock.filegroup.partitions import check_not_nested, withdraw_partition
@@ -212,7 +212,7 @@ class Change:
             compacted=compacted,
         )
         commit = PendingCommit(self.time, self.instant.action.family, metadata)
-        run_before_hooks(HookContext(self.table, spark), commit)
+        run_before_hooks(HookContext(self.table, spark, final_table_path(self.table.base_path)), commit)
         return commit
 
     def publish(

@@ -44,6 +44,13 @@ def is_written_aside(base_path: str) -> bool:
     return name.startswith(f"{OVERWRITE}-") and folder.endswith(join(FOLDER, TEMP))
 
 
+def final_table_path(base_path: str) -> str:
+    """Return the path at which a table will be after its commit: that of the old table for a table that replaces another one."""
+    if not is_written_aside(base_path):
+        return base_path
+    return base_path.rpartition("/")[0].removesuffix(f"/{FOLDER}/{TEMP}")
+
+
 def swap_tables(storage: Storage, new_table: str, base_path: str, instant: str) -> None:
     """Replace the table at `base_path` by the table at `new_table`, a folder inside it. Then delete the old table.
 

@@ -30,6 +30,13 @@ class HookContext:
     table: TableState
     #: The Spark session of the write or service; None for a service that runs without one.
     spark: SparkSession | None = None
+    #: The path of the table after the commit, if the table is written elsewhere before: with save mode `overwrite`.
+    final_path: str | None = None
+
+    @property
+    def path(self) -> str:
+        """The path of the table after the commit."""
+        return self.final_path or self.table.base_path
 
 
 @dataclass(frozen=True)

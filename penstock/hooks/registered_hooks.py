@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from penstock.hooks.catalog_sync import make_catalog_sync
 from penstock.hooks.commit_hook import HookFactory
 
 #: Name of a hook → function that returns the hook, or None if the options do not ask for it. Hooks run in this order.
-HOOKS: dict[str, HookFactory] = {}
+HOOKS: dict[str, HookFactory] = {
+    # Catalog sync is the last, as in Hudi: a callback that fails or is slow must not see a catalog ahead of it.
+    "catalog sync": make_catalog_sync,
+}

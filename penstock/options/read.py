@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.options.features import CATALOG_SYNC, CHANGE_DATA
+from penstock.options.features import CHANGE_DATA, SQL_NAMES
 from penstock.options.option import Option, boolean, comma_list, count, equalities, text, word
 
 QUERY_TYPE: Final = Option(
@@ -118,7 +118,7 @@ QUERY_AS_RO_TABLE: Final[Option[bool | None]] = Option(
     None,
     "Query type that a catalog stores with a table.",
     supported=(),
-    lacks=CATALOG_SYNC,
+    lacks=SQL_NAMES,
     instead="leave it out and set hoodie.datasource.query.type",
 )
 DATA_SKIPPING: Final = Option(

@@ -4,91 +4,94 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.options.features import CATALOG_SYNC
+from penstock.options.features import JAVA_CLASSES
 from penstock.options.option import Option, boolean, positive, text, word, words
+from penstock.options.sync_tool_names import EXTRACTOR_NAMES, GLUE_SYNC_TOOL, HIVE_SYNC_TOOL
+from penstock.registered_sync_tools import is_sync_tool
 
 _HIVE: Final = "hoodie.datasource.hive_sync."
+
+
+def _are_sync_tools(raw: str) -> bool:
+    """Whether all names of a comma-separated list are sync tools: Hudi's for Hive or Glue, or the user's own."""
+    return all(name in (HIVE_SYNC_TOOL, GLUE_SYNC_TOOL) or is_sync_tool(name) for name in words(raw))
+
 
 HIVE_SYNC_ENABLE: Final = Option(
     f"{_HIVE}enable",
     boolean,
     False,
     "Register the table and its partitions in Hive after each commit.",
-    supported=("false",),
-    lacks=CATALOG_SYNC,
-    instead="leave it out and register the table in the catalog yourself",
 )
 META_SYNC_ENABLE: Final = Option(
     "hoodie.datasource.meta.sync.enable",
     boolean,
     False,
     "Run the sync tools after each commit.",
-    supported=("false",),
-    lacks=CATALOG_SYNC,
-    instead="leave it out and register the table in the catalog yourself",
 )
 META_SYNC_TOOLS: Final[Option[tuple[str, ...]]] = Option(
     "hoodie.meta.sync.client.tool.class",
     words,
-    ("org.apache.hudi.hive.HiveSyncTool",),
-    "Sync tools that run after each commit.",
-    waits_for=CATALOG_SYNC,
+    (HIVE_SYNC_TOOL,),
+    "Sync tools that run after each commit: Hive's, Glue's, or names of your own.",
+    supported=(HIVE_SYNC_TOOL, GLUE_SYNC_TOOL),
+    is_also_supported=_are_sync_tools,
+    lacks=JAVA_CLASSES,
+    instead=(
+        f"use {HIVE_SYNC_TOOL} or {GLUE_SYNC_TOOL}, or register a tool of your own with @penstock.sync_tool and name it here"
+    ),
 )
 META_SYNC_BASE_PATH: Final = Option(
     "hoodie.datasource.meta.sync.base.path",
     text,
     "",
     "Base path that is registered in the catalog.",
-    waits_for=CATALOG_SYNC,
 )
 META_SYNC_INCREMENTAL: Final = Option(
     "hoodie.meta.sync.incremental",
     boolean,
     True,
     "Register only partitions that were written since the last sync.",
-    waits_for=CATALOG_SYNC,
 )
 META_SYNC_CONDITION: Final = Option(
     "hoodie.datasource.meta_sync.condition.sync",
     boolean,
     False,
     "Store the commit time in the catalog only if something changed.",
-    waits_for=CATALOG_SYNC,
 )
 META_SYNC_DECODE_PARTITION: Final[Option[bool | None]] = Option(
     "hoodie.meta.sync.decode_partition",
     boolean,
     None,
     "Unescape partition paths before they are registered. If not set, the table's own setting decides.",
-    waits_for=CATALOG_SYNC,
 )
 META_SYNC_METADATA_LISTING: Final[Option[bool | None]] = Option(
     "hoodie.meta.sync.metadata_file_listing",
     boolean,
     None,
     "List partitions from the metadata table.",
-    waits_for=CATALOG_SYNC,
+    accepted=True,
 )
 META_SYNC_SNAPSHOT_NAME: Final = Option(
     "hoodie.meta.sync.sync_snapshot_with_table_name",
     boolean,
     True,
     "Also register a merge-on-read table under its name without a suffix.",
-    waits_for=CATALOG_SYNC,
 )
 META_SYNC_SPARK_VERSION: Final = Option(
     "hoodie.meta_sync.spark.version",
     word,
     "",
     "Spark version that is stored in the catalog entry.",
-    waits_for=CATALOG_SYNC,
 )
 META_SYNC_REPLICATE_TIMESTAMP: Final[Option[str | None]] = Option(
     "hoodie.meta_sync.global.replicate.timestamp",
     word,
     None,
     "Commit up to which several catalogs are synchronized.",
-    waits_for=CATALOG_SYNC,
+    supported=(),
+    lacks="one sync to several Hive clusters at once (GlobalHiveSyncTool)",
+    instead="leave it out and sync to each metastore in turn",
 )
 HIVE_SYNC_MODE: Final[Option[str | None]] = Option(
     f"{_HIVE}mode",
@@ -96,42 +99,36 @@ HIVE_SYNC_MODE: Final[Option[str | None]] = Option(
     None,
     "How Hive is accessed. If not set, JDBC, unless `use_jdbc` is false.",
     allowed=("hms", "hiveql", "jdbc", "glue"),
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_USE_JDBC: Final = Option(
     f"{_HIVE}use_jdbc",
     boolean,
     True,
     "Old switch between JDBC and HiveQL.",
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_METASTORE_URIS: Final = Option(
     f"{_HIVE}metastore.uris",
     word,
     "thrift://localhost:9083",
     "Addresses of the Hive metastore.",
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_JDBC_URL: Final = Option(
     f"{_HIVE}jdbcurl",
     word,
     "jdbc:hive2://localhost:10000",
     "Address of HiveServer2.",
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_USERNAME: Final = Option(
     f"{_HIVE}username",
     text,
     "hive",
     "User name for Hive.",
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_PASSWORD: Final = Option(
     f"{_HIVE}password",
     text,
     "hive",
     "Password for Hive.",
-    waits_for=CATALOG_SYNC,
     secret=True,
 )
 HIVE_SYNC_DATABASE: Final = Option(
@@ -139,14 +136,12 @@ HIVE_SYNC_DATABASE: Final = Option(
     word,
     "default",
     "Database in the catalog. If not set, the database of the table.",
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_TABLE: Final = Option(
     f"{_HIVE}table",
     word,
     "unknown",
     "Name in the catalog. If not set, the name of the table.",
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_TABLE_STRATEGY: Final = Option(
     f"{_HIVE}table.strategy",
@@ -154,28 +149,27 @@ HIVE_SYNC_TABLE_STRATEGY: Final = Option(
     "ALL",
     "Which views of a merge-on-read table are registered.",
     allowed=("ALL", "RO", "RT"),
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_PARTITION_FIELDS: Final[Option[tuple[str, ...]]] = Option(
     f"{_HIVE}partition_fields",
     words,
     (),
     "Partition columns in the catalog. If not set, those of the table.",
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_PARTITION_EXTRACTOR: Final = Option(
     f"{_HIVE}partition_extractor_class",
     word,
     "org.apache.hudi.hive.MultiPartKeysValueExtractor",
     "Class that extracts values from partition paths. If not set, the partitioning of the table decides.",
-    waits_for=CATALOG_SYNC,
+    supported=EXTRACTOR_NAMES,
+    lacks=JAVA_CLASSES,
 )
 HIVE_SYNC_ASSUME_DATE: Final = Option(
     f"{_HIVE}assume_date_partitioning",
     boolean,
     False,
     "Treat partition paths as dates.",
-    waits_for=CATALOG_SYNC,
+    accepted=True,
 )
 HIVE_SYNC_BASE_FILE_FORMAT: Final = Option(
     f"{_HIVE}base_file_format",
@@ -183,124 +177,109 @@ HIVE_SYNC_BASE_FILE_FORMAT: Final = Option(
     "PARQUET",
     "File format that is stored in the catalog entry.",
     allowed=("PARQUET", "ORC", "HFILE"),
-    waits_for=CATALOG_SYNC,
+    supported=("PARQUET",),
+    lacks="base files of other formats than Parquet",
 )
 HIVE_SYNC_AUTO_CREATE_DATABASE: Final = Option(
     f"{_HIVE}auto_create_database",
     boolean,
     True,
     "Create the database if it does not exist.",
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_IGNORE_EXCEPTIONS: Final = Option(
     f"{_HIVE}ignore_exceptions",
     boolean,
     False,
     "Continue if Hive cannot be accessed.",
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_SKIP_RO_SUFFIX: Final = Option(
     f"{_HIVE}skip_ro_suffix",
     boolean,
     False,
     "Register the read-optimized view without the suffix `_ro`.",
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_SUPPORT_TIMESTAMP: Final = Option(
     f"{_HIVE}support_timestamp",
     boolean,
     False,
     "Register timestamps as timestamps, not as numbers.",
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_TABLE_PROPERTIES: Final[Option[str | None]] = Option(
     f"{_HIVE}table_properties",
     text,
     None,
     "Additional table properties, one `key=value` per line.",
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_SERDE_PROPERTIES: Final[Option[str | None]] = Option(
     f"{_HIVE}serde_properties",
     text,
     None,
     "Additional serde properties, one `key=value` per line.",
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_AS_DATASOURCE: Final = Option(
     f"{_HIVE}sync_as_datasource",
     boolean,
     True,
     "Register the table so that Spark reads it as a Hudi table.",
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_SCHEMA_LENGTH: Final = Option(
     f"{_HIVE}schema_string_length_thresh",
     positive,
     4000,
     "Greatest length of the part of a schema in one table property.",
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_MANAGED_TABLE: Final = Option(
     f"{_HIVE}create_managed_table",
     boolean,
     False,
     "Register a managed table, not an external one.",
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_OMIT_METADATA_FIELDS: Final = Option(
     f"{_HIVE}omit_metadata_fields",
     boolean,
     False,
     "Leave the meta columns out of the catalog entry.",
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_COMMENT: Final = Option(
     f"{_HIVE}sync_comment",
     boolean,
     False,
     "Register column comments.",
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_BATCH: Final = Option(
     f"{_HIVE}batch_num",
     positive,
     1000,
     "Number of partitions per request.",
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_BUCKET: Final = Option(
     f"{_HIVE}bucket_sync",
     boolean,
     False,
     "Register the buckets of the table.",
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_BUCKET_SPEC: Final = Option(
     f"{_HIVE}bucket_sync_spec",
     text,
     "",
     "Buckets that are registered.",
-    waits_for=CATALOG_SYNC,
 )
 HIVE_SYNC_FILTER_PUSHDOWN: Final = Option(
     f"{_HIVE}filter_pushdown_enabled",
     boolean,
     False,
-    "Request only the partitions from Hive that are needed.",
-    waits_for=CATALOG_SYNC,
+    "Request only the partitions from Hive that are needed. Penstock always does.",
+    accepted=True,
 )
 HIVE_SYNC_FILTER_PUSHDOWN_MAX: Final = Option(
     f"{_HIVE}filter_pushdown_max_size",
     positive,
     1000,
-    "Greatest number of conditions in a request for partitions.",
-    waits_for=CATALOG_SYNC,
+    "Greatest number of partitions that one request asks for.",
 )
 HIVE_SYNC_OLD_INPUT_FORMAT: Final = Option(
     f"{_HIVE}use_pre_apache_input_format",
     boolean,
     False,
     "Register the input format under its old name.",
-    waits_for=CATALOG_SYNC,
 )

@@ -28,7 +28,7 @@ from penstock.options.lock_names import HUDI_LOCKS, LOCKS
 from penstock.storage import LocalStorage
 from tests.kit.dynamodb import DynamoDb
 from tests.kit.lock_process import LockProcess, LockSpec, increment
-from tests.kit.metastore import Metastore
+from tests.kit.metastore import RunningMetastore
 from tests.kit.servers import ServerUnavailable, free_port
 from tests.kit.zookeeper import CuratorMutex, ZooKeeper
 
@@ -60,9 +60,9 @@ def make_spec(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str],
             zookeeper: ZooKeeper = request.getfixturevalue("zookeeper")
             return LockSpec(path, zookeeper.options(f"/hudi/{name}"))
         if kind == "hive_metastore":
-            metastore: Metastore = request.getfixturevalue("metastore")
+            metastore: RunningMetastore = request.getfixturevalue("metastore")
             metastore.create_table(name)
-            return LockSpec(path, {**metastore.options(name), "hoodie.write.lock.heartbeat_interval_ms": "500"})
+            return LockSpec(path, {**metastore.lock_options(name), "hoodie.write.lock.heartbeat_interval_ms": "500"})
         if kind == "dynamodb":
             dynamodb: DynamoDb = request.getfixturevalue("dynamodb")
             return LockSpec(path, {**dynamodb.options("locks", name), "hoodie.write.lock.wait_time_ms": "2000"})
@@ -492,12 +492,12 @@ def test_a_zookeeper_that_demands_authentication_is_named(zookeeper: ZooKeeper, 
         lock.close()
 
 
-def test_a_metastore_without_the_table_is_named(metastore: Metastore, tmp_path: Path) -> None:
-    lock = make(metastore.options("nowhere"), tmp_path)
+def test_a_metastore_without_the_table_is_named(metastore: RunningMetastore, tmp_path: Path) -> None:
+    lock = make(metastore.lock_options("nowhere"), tmp_path)
     with pytest.raises(OptionError, match=r"has no table default.nowhere, which .*database and .*table name: create it"):
         lock.check()
     lock.close()
-    lock = make({**metastore.options("nowhere"), "hoodie.datasource.hive_sync.enable": "true"}, tmp_path)
+    lock = make({**metastore.lock_options("nowhere"), "hoodie.datasource.hive_sync.enable": "true"}, tmp_path)
     lock.check()  # the sync will register it
     lock.close()
 

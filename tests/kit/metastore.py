@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.hive_metastore import Metastore
 from tests.kit.servers import Server, ServerUnavailable, free_port, pyspark_jars, servers_folder
 
 #: Seconds without heartbeat after which the metastore removes a lock, give or take the interval of the housekeeping.
@@ -45,7 +46,7 @@ service ThriftHiveMetastore {
 
 
 @dataclass(frozen=True)
-class Metastore:
+class RunningMetastore:
     """A running Hive metastore."""
 
     port: int
@@ -53,7 +54,7 @@ class Metastore:
     server: Server
 
     @classmethod
-    def start(cls, folder: Path) -> Metastore:
+    def start(cls, folder: Path) -> RunningMetastore:
         """Start a metastore that keeps its files in a folder.
 
         Raises:
@@ -67,7 +68,7 @@ class Metastore:
         return cls._boot(folder, in_test=False)
 
     @classmethod
-    def _boot(cls, folder: Path, *, in_test: bool) -> Metastore:
+    def _boot(cls, folder: Path, *, in_test: bool) -> RunningMetastore:
         """Start the server on the Derby folder below `folder`, and wait until it answers."""
         jars = pyspark_jars()
         port = free_port()
@@ -140,13 +141,43 @@ class Metastore:
         with self.client() as client:
             client.create_table(table)
 
-    def options(self, table: str, database: str = "default") -> dict[str, str]:
+    def lock_options(self, table: str, database: str = "default") -> dict[str, str]:
         """Return Hudi's options of the lock on a table."""
         return {
             "hoodie.write.lock.provider": "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider",
             "hoodie.write.lock.hivemetastore.database": database,
             "hoodie.write.lock.hivemetastore.table": table,
             "hoodie.write.lock.hivemetastore.uris": self.uri,
+        }
+
+    def connection(self) -> Metastore:
+        """Open a connection for a test."""
+        return Metastore.connect(self.uri)
+
+    def table(self, database: str, name: str) -> Any:
+        """Return a table as the metastore holds it."""
+        with self.connection() as metastore:
+            return metastore.call("get_table", database, name)
+
+    def partitions(self, database: str, name: str) -> list[Any]:
+        """Return the partitions of a table, in the order of their values."""
+        with self.connection() as metastore:
+            found: list[Any] = metastore.call("get_partitions", database, name, -1)
+        return sorted(found, key=lambda partition: partition.values)
+
+    def tables(self, database: str) -> list[str]:
+        """Return the names of the tables of a database."""
+        with self.connection() as metastore:
+            return sorted(metastore.call("get_all_tables", database))
+
+    def options(self, database: str, **more: str) -> dict[str, str]:
+        """Return the options of a write that syncs to this metastore."""
+        return {
+            "hoodie.datasource.hive_sync.enable": "true",
+            "hoodie.datasource.hive_sync.mode": "hms",
+            "hoodie.datasource.hive_sync.metastore.uris": self.uri,
+            "hoodie.datasource.hive_sync.database": database,
+            **{f"hoodie.datasource.hive_sync.{key}": value for key, value in more.items()},
         }
 
     def stop(self) -> None:
@@ -164,10 +195,10 @@ def types() -> Any:
 
 
 @contextmanager
-def running_metastore() -> Iterator[Metastore]:
+def running_metastore() -> Iterator[RunningMetastore]:
     """Run a metastore in a temporary folder until the block ends."""
     with tempfile.TemporaryDirectory(prefix="metastore-", ignore_cleanup_errors=True) as folder:
-        metastore = Metastore.start(Path(folder))
+        metastore = RunningMetastore.start(Path(folder))
         try:
             yield metastore
         finally:
@@ -194,7 +225,7 @@ def _create_tables(folder: Path) -> None:
     from penstock.commit.locks.hive_thrift import Metastore as Client
     from penstock.commit.locks.hive_thrift import load_types
 
-    running = Metastore._boot(folder, in_test=True)
+    running = RunningMetastore._boot(folder, in_test=True)
     t = load_types()
     component = t.LockComponent(type=3, level=2, dbname="default", tablename="none", operationType=t.DataOperationType.NO_TXN)
     request = t.LockRequest(component=[component], user="test", hostname="here", agentInfo="test")

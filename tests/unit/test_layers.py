@@ -16,6 +16,7 @@ LAYERS = [
     {"write", "read", "services"},
     {"commit"},
     {"index", "hooks"},
+    {"sync"},
     {"table"},
     {"filegroup"},
     {"timeline"},
@@ -23,7 +24,15 @@ LAYERS = [
     {"storage"},
     {"columns", "keys", "merge", "formats"},
     {"options", "schema", "progress"},
-    {"registered_functions", "registered_locks", "error_text", "package_zip", "report_table"},
+    {
+        "registered_functions",
+        "registered_locks",
+        "registered_sync_tools",
+        "hive_metastore",
+        "error_text",
+        "package_zip",
+        "report_table",
+    },
     {"errors", "clock", "process", "interrupt", "user_warning"},
 ]
 WITHOUT_SPARK = {"merge", "formats", "timeline", "filegroup", "storage", "options", "schema", "table"}

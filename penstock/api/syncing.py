@@ -1,0 +1,60 @@
+"""`Table.sync`: registers the table in Hive or another catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from penstock.api.handle import TableHandle
+from penstock.api.report import Column, Report
+from penstock.sync import SyncedTable, run_tools
+
+
+class SyncReport(Report[SyncedTable]):
+    """What a sync did to each table of the catalogs."""
+
+    title = "Sync"
+    columns = (
+        Column("table", lambda t: f"{t.database}.{t.name}"),
+        Column("entry", lambda t: "created" if t.is_new else ", ".join(t.changes) or "unchanged"),
+        Column("partitions added", lambda t: f"{t.added:,}", right=True),
+        Column("moved", lambda t: f"{t.moved:,}", right=True),
+        Column("dropped", lambda t: f"{t.dropped:,}", right=True),
+    )
+    schema = pa.schema(
+        [
+            ("database", pa.string()),
+            ("name", pa.string()),
+            ("is_new", pa.bool_()),
+            ("changes", pa.list_(pa.string())),
+            ("added", pa.int64()),
+            ("moved", pa.int64()),
+            ("dropped", pa.int64()),
+            ("tool", pa.string()),
+        ]
+    )
+    if_empty = "no catalog was reached"
+
+
+class SyncMethods(TableHandle):
+    """The method of `Table` for catalogs."""
+
+    def sync(self, options: Mapping[str, object] | None = None) -> SyncReport:
+        """Register the table, its columns and its partitions in Hive, Glue or a catalog of your own.
+
+        A write does this after its commit if `hoodie.datasource.hive_sync.enable` is true. Call it to register a table for the
+        first time, or again after a sync that failed. It may be called at any time and as often as you like.
+
+        Args:
+            options: options by their keys: `hoodie.datasource.hive_sync.*` and `hoodie.meta.sync.*`.
+
+        Returns:
+            What was done to each table of the catalogs.
+
+        Raises:
+            CatalogError: a catalog cannot be reached, or refuses a change.
+            OptionError: an option has a wrong form, or a partition path does not fit the partition extractor.
+        """
+        state = self._state(options or {})
+        return SyncReport(run_tools(state, self._spark), state.config.name)

@@ -1,0 +1,45 @@
+"""The hook `catalog sync`: registers the table in Hive or another catalog after each commit that changes rows.
+
+Compaction and clustering change neither columns nor partitions, so no sync follows their commits. The next write syncs them too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock import options as o
+from penstock.errors import CatalogError, PenstockError
+from penstock.hooks.commit_hook import Hook, HookContext, PendingCommit, PublishedCommit
+from penstock.sync import check_tools_before_commit, run_tools
+from penstock.table.state import KEEPS_SCHEMA
+
+
+class CatalogSync(Hook):
+    """Checks a commit against the catalog before it is published, and registers it afterwards."""
+
+    def __init__(self, context: HookContext) -> None:
+        self._context = context
+
+    def before_commit(self, commit: PendingCommit) -> None:
+        """Raise an error if the sync of the commit would be refused. A catalog that does not answer stops no commit."""
+        if commit.operation not in KEEPS_SCHEMA:
+            table = replace(self._context.table, base_path=self._context.path)
+            check_tools_before_commit(table, commit.metadata, self._context.spark)
+
+    def after_commit(self, commit: PublishedCommit) -> None:
+        """Sync the table to every catalog that the options name."""
+        if commit.operation in KEEPS_SCHEMA:
+            return
+        try:
+            run_tools(self._context.table, self._context.spark)
+        except PenstockError as e:
+            path = self._context.table.base_path
+            raise CatalogError(f"{e}. Run Table.open({path!r}).sync(…) or penstock sync {path} with the same options") from e
+
+
+def make_catalog_sync(context: HookContext) -> Hook | None:
+    """Return the hook if the options turn catalog sync on."""
+    options = context.table.options
+    if options[o.HIVE_SYNC_ENABLE] or options[o.META_SYNC_ENABLE]:
+        return CatalogSync(context)
+    return None

@@ -1,0 +1,100 @@
+"""The port to catalogs: the protocol that every client implements, and the values that its methods take and return."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class CatalogColumn:
+    """A column or partition key of a table in a catalog. `type` is a Hive type such as `array<bigint>`."""
+
+    name: str
+    type: str
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """The buckets of a table, as the catalog describes them."""
+
+    columns: tuple[str, ...]
+    count: int
+    #: Columns by which the rows of a bucket are sorted, each with whether the order is ascending.
+    sorted_by: tuple[tuple[str, bool], ...] = ()
+
+
+@dataclass(frozen=True)
+class CatalogTable:
+    """A table as a catalog describes it."""
+
+    name: str
+    location: str
+    columns: tuple[CatalogColumn, ...]
+    partition_keys: tuple[CatalogColumn, ...] = ()
+    input_format: str = ""
+    output_format: str = ""
+    serde: str = ""
+    serde_properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    buckets: Buckets | None = None
+
+
+@dataclass(frozen=True)
+class CatalogPartition:
+    """A partition in a catalog: one value per partition key, and the folder with the files."""
+
+    values: tuple[str, ...]
+    location: str
+
+
+class CatalogClient(Protocol):
+    """A connection to a catalog.
+
+    The contract, checked by `tests/contract/test_catalogs.py`: to create a database, table or partition that exists changes
+    nothing and raises nothing, because two writers may sync at the same time. To drop a partition that does not exist raises
+    nothing. Names of databases, tables and columns have no case. Errors are `CatalogError`s.
+    """
+
+    def has_database(self, name: str) -> bool:
+        """Whether the database exists."""
+
+    def create_database(self, name: str) -> None:
+        """Create a database. Does nothing if it exists."""
+
+    def get_table(self, database: str, name: str) -> CatalogTable | None:
+        """Return a table; None if the catalog has none of this name."""
+
+    def create_table(self, database: str, table: CatalogTable) -> None:
+        """Create a table. Does nothing if it exists."""
+
+    def alter_table(self, database: str, table: CatalogTable, *, cascade: bool = False) -> None:
+        """Replace columns, formats, serde properties and table properties of a table. What `CatalogTable` lacks stays.
+
+        Args:
+            cascade: whether the columns changed. Then the partitions get the new columns too, if the catalog stores columns
+                with partitions.
+        """
+
+    def list_partitions(
+        self, database: str, table: CatalogTable, values: Sequence[tuple[str, ...]] | None = None
+    ) -> list[CatalogPartition]:
+        """Return the partitions of a table.
+
+        Args:
+            values: return only partitions with these values; None: all partitions.
+        """
+
+    def add_partitions(self, database: str, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
+        """Add partitions, with columns, formats and serde of the table. Those that exist stay as they are."""
+
+    def move_partitions(self, database: str, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
+        """Change the location of partitions that exist."""
+
+    def drop_partitions(self, database: str, table: CatalogTable, values: Sequence[tuple[str, ...]]) -> None:
+        """Drop partitions. No file is deleted."""
+
+    def close(self) -> None:
+        """End the connection."""

@@ -1,0 +1,145 @@
+"""Opens the client of a sync tool: `TOOLS` maps the names in `hoodie.meta.sync.client.tool.class` to functions.
+
+A new catalog is one module with a `CatalogClient` and one line in `TOOLS`, or, for a mode of Hive sync, in `_MODES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock import options as o
+from penstock.errors import OptionError
+from penstock.hive_metastore import Metastore, parse_uris
+from penstock.options import Options
+from penstock.options.sync_tool_names import GLUE_SYNC_TOOL, HIVE_SYNC_TOOL
+from penstock.registered_sync_tools import find_sync_tool
+from penstock.sync.catalog import CatalogClient
+from penstock.sync.glue_client import GlueClient
+from penstock.sync.metastore_client import MetastoreClient
+from penstock.sync.settings import SyncSettings
+from penstock.sync.statement_clients import HiveServer, HiveServerClient, SessionClient, parse_jdbc_url
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class ClientRequest:
+    """What a client is opened with: the settings of the sync, and the Spark session if there is one."""
+
+    settings: SyncSettings
+    spark: SparkSession | None = None
+
+    @property
+    def options(self) -> Options:
+        """The options of the sync."""
+        return self.settings.options
+
+
+def open_client(tool: str, request: ClientRequest) -> CatalogClient:
+    """Open the client of a sync tool.
+
+    Raises:
+        OptionError: no tool has this name, or an option of the client is missing or has a wrong form.
+        CatalogError: the catalog cannot be reached.
+    """
+    if tool in TOOLS:
+        return TOOLS[tool](request)
+    own = find_sync_tool(tool)
+    if own is None:
+        raise OptionError(
+            f"option '{o.META_SYNC_TOOLS.key}' names {tool!r}; use {', '.join(TOOLS)}, or register a tool of your own under this "
+            f"name with @penstock.sync_tool({tool!r})"
+        )
+    client: Any = own(request.settings)
+    missing = [name for name in _METHODS if not callable(getattr(client, name, None))]
+    if missing:
+        raise OptionError(f"sync tool {tool!r} returned a {type(client).__name__} without the methods {', '.join(missing)}")
+    found: CatalogClient = client
+    return found
+
+
+def sync_mode(options: Options) -> str:
+    """Return how Hive is accessed: the mode if it is set, otherwise `jdbc`, or `hiveql` if `use_jdbc` is false."""
+    mode = options[o.HIVE_SYNC_MODE]
+    if mode is not None:
+        return mode
+    return "jdbc" if options[o.HIVE_SYNC_USE_JDBC] else "hiveql"
+
+
+def check_tools(options: Options) -> None:
+    """Raise OptionError if the options of the sync tools have a wrong form. No catalog is called."""
+    if HIVE_SYNC_TOOL not in options[o.META_SYNC_TOOLS] or sync_mode(options) == "glue":
+        return
+    parse_uris(options[o.HIVE_SYNC_METASTORE_URIS], o.HIVE_SYNC_METASTORE_URIS.key)
+    if sync_mode(options) == "jdbc":
+        _find_server(options)
+
+
+def _open_hive(request: ClientRequest) -> CatalogClient:
+    """Open the client of Hive sync for the mode that the options name."""
+    return _MODES[sync_mode(request.options)](request)
+
+
+def _open_metastore(request: ClientRequest) -> CatalogClient:
+    """Open the client of mode `hms`."""
+    return MetastoreClient(connect_metastore(request.options))
+
+
+def _open_hive_server(request: ClientRequest) -> CatalogClient:
+    """Open the client of mode `jdbc`."""
+    server = _find_server(request.options)
+    return HiveServerClient.connect(connect_metastore(request.options), server)
+
+
+def _open_session(request: ClientRequest) -> CatalogClient:
+    """Open the client of mode `hiveql`. The session's own metastore is used if the options name none."""
+    uris = request.options[o.HIVE_SYNC_METASTORE_URIS]
+    if request.spark is not None and not request.options.is_set(o.HIVE_SYNC_METASTORE_URIS):
+        uris = request.spark.conf.get("spark.hadoop.hive.metastore.uris", uris) or uris
+    return SessionClient.of_session(lambda: Metastore.connect(uris, o.HIVE_SYNC_METASTORE_URIS.key), request.spark)
+
+
+def _open_glue(request: ClientRequest) -> CatalogClient:
+    """Open the client of AWS Glue."""
+    return GlueClient.connect()
+
+
+def _find_server(options: Options) -> HiveServer:
+    """Return the HiveServer2 that the options name."""
+    user = options[o.HIVE_SYNC_USERNAME]
+    password = options[o.HIVE_SYNC_PASSWORD]
+    return parse_jdbc_url(options[o.HIVE_SYNC_JDBC_URL], user, password, o.HIVE_SYNC_JDBC_URL.key)
+
+
+def connect_metastore(options: Options) -> Metastore:
+    """Connect to the Hive metastore that the options name."""
+    return Metastore.connect(options[o.HIVE_SYNC_METASTORE_URIS], o.HIVE_SYNC_METASTORE_URIS.key)
+
+
+_METHODS: Final = (
+    "has_database",
+    "create_database",
+    "get_table",
+    "create_table",
+    "alter_table",
+    "list_partitions",
+    "add_partitions",
+    "move_partitions",
+    "drop_partitions",
+    "close",
+)
+#: Modes of Hive sync → function that opens the client.
+_MODES: Final[dict[str, Callable[[ClientRequest], CatalogClient]]] = {
+    "hms": _open_metastore,
+    "jdbc": _open_hive_server,
+    "hiveql": _open_session,
+    "glue": _open_glue,
+}
+#: Sync tools, by the names of Hudi's classes → function that opens the client.
+TOOLS: Final[dict[str, Callable[[ClientRequest], CatalogClient]]] = {
+    HIVE_SYNC_TOOL: _open_hive,
+    GLUE_SYNC_TOOL: _open_glue,
+}

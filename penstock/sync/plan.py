@@ -1,0 +1,178 @@
+"""Compares a table with its entry in a catalog and returns the changes to the catalog. Nothing is read or written here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from penstock.errors import CatalogConflict
+from penstock.options import HIVE_SYNC_TABLE, META_SYNC_SNAPSHOT_NAME
+from penstock.sync.catalog import CatalogColumn, CatalogPartition, CatalogTable
+from penstock.sync.changes import PartitionChanges, SyncPoint
+from penstock.sync.hive_types import can_change, is_same_type
+from penstock.sync.settings import SyncSettings, without_scheme
+from penstock.sync.spark_properties import CREATE_VERSION, PROVIDER, READ_OPTIMIZED
+
+LAST_COMMIT = "last_commit_time_sync"
+LAST_COMPLETION = "last_commit_completion_time_sync"
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """What a sync does to one table of the catalog, before its partitions."""
+
+    #: The table as it is afterwards.
+    table: CatalogTable
+    is_new: bool = False
+    #: What changes, in words; empty if nothing does.
+    changes: tuple[str, ...] = ()
+    has_new_columns: bool = False
+
+
+@dataclass(frozen=True)
+class PartitionPlan:
+    """What a sync does to the partitions of one table of the catalog."""
+
+    add: tuple[CatalogPartition, ...] = ()
+    move: tuple[CatalogPartition, ...] = ()
+    drop: tuple[tuple[str, ...], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.add or self.move or self.drop)
+
+
+def plan_table(wanted: CatalogTable, found: CatalogTable | None) -> TablePlan:
+    """Return how the catalog's entry becomes the wanted one. Comments and properties that only the catalog has stay.
+
+    Args:
+        wanted: the entry as a first sync would create it.
+        found: the entry in the catalog; None: there is none.
+
+    Raises:
+        CatalogConflict: the catalog has another table under this name, or a column's type cannot be changed.
+    """
+    if found is None:
+        return TablePlan(wanted, is_new=True)
+    _check_owner(wanted, found)
+    columns = _plan_columns(wanted, found)
+    changes = _describe_columns(columns, found.columns)
+    properties = {**found.properties, **wanted.properties}
+    if CREATE_VERSION in found.properties:
+        properties[CREATE_VERSION] = found.properties[CREATE_VERSION]  # the version that created the entry
+    serde_properties = {**found.serde_properties, **wanted.serde_properties}
+    has_new_columns = bool(changes)
+    if properties != dict(found.properties):
+        changes.append("table properties")
+    if serde_properties != dict(found.serde_properties) or wanted.input_format != found.input_format:
+        changes.append("serde properties")
+    table = replace(
+        found,
+        columns=columns,
+        properties=properties,
+        serde_properties=serde_properties,
+        input_format=wanted.input_format,
+        output_format=wanted.output_format,
+        serde=wanted.serde,
+    )
+    return TablePlan(table, changes=tuple(changes), has_new_columns=has_new_columns)
+
+
+def plan_partitions(settings: SyncSettings, changes: PartitionChanges, found: Sequence[CatalogPartition]) -> PartitionPlan:
+    """Return which partitions to add, to move and to drop.
+
+    Args:
+        changes: the partitions that were written and dropped.
+        found: the catalog's partitions: all, or those that `changes` names.
+
+    Raises:
+        OptionError: a partition path does not fit the extractor.
+    """
+    locations = {partition.values: partition.location for partition in found}
+    add = []
+    move = []
+    wanted = set()
+    for path in changes.written:
+        partition = settings.partition_of(path)
+        wanted.add(partition.values)
+        location = locations.get(partition.values)
+        if location is None:
+            add.append(partition)
+        elif without_scheme(location) != without_scheme(partition.location):
+            move.append(partition)
+    if changes.is_full:
+        drop = [values for values in locations if values not in wanted]
+    else:
+        dropped = dict.fromkeys(settings.partition_of(path).values for path in changes.dropped)
+        drop = [values for values in dropped if values in locations and values not in wanted]
+    return PartitionPlan(tuple(add), tuple(move), tuple(drop))
+
+
+def read_sync_point(table: CatalogTable | None) -> SyncPoint:
+    """Return how far the last sync came, from the properties of the catalog's entry."""
+    if table is None:
+        return SyncPoint()
+    return SyncPoint(table.properties.get(LAST_COMMIT) or "", table.properties.get(LAST_COMPLETION) or "")
+
+
+def with_sync_point(table: CatalogTable, point: SyncPoint) -> CatalogTable:
+    """Return the catalog's entry with the properties that say how far the sync came."""
+    if not point.commit:
+        return table
+    return replace(table, properties={**table.properties, LAST_COMMIT: point.commit, LAST_COMPLETION: point.completion})
+
+
+def _check_owner(wanted: CatalogTable, found: CatalogTable) -> None:
+    """Raise CatalogConflict if the catalog's entry is not an entry of this table that a sync may change."""
+    instead = f"drop it there, or choose another name by {HIVE_SYNC_TABLE.key}"
+    if without_scheme(found.location) != without_scheme(wanted.location):
+        raise CatalogConflict(f"table {found.name!r} of the catalog is at {found.location}, not at {wanted.location}: {instead}")
+    if "hoodie" not in found.input_format.lower() and found.properties.get(PROVIDER, "").lower() != "hudi":
+        raise CatalogConflict(
+            f"table {found.name!r} of the catalog is no Hudi table (its input format is {found.input_format}): {instead}"
+        )
+    before = [key.name.lower() for key in found.partition_keys]
+    after = [key.name.lower() for key in wanted.partition_keys]
+    if before != after:
+        raise CatalogConflict(f"table {found.name!r} of the catalog is partitioned by {before}, not by {after}: {instead}")
+    was_optimized = found.serde_properties.get(READ_OPTIMIZED) == "true"
+    if was_optimized and wanted.serde_properties.get(READ_OPTIMIZED) == "false":
+        raise CatalogConflict(
+            f"table {found.name!r} of the catalog is the read-optimized view, and would become the snapshot view: drop it there, "
+            f"or set {META_SYNC_SNAPSHOT_NAME.key}=false to keep it"
+        )
+
+
+def _plan_columns(wanted: CatalogTable, found: CatalogTable) -> tuple[CatalogColumn, ...]:
+    """Return the wanted columns; a column without a comment keeps the catalog's comment.
+
+    Raises:
+        CatalogConflict: the type of a column cannot be changed.
+    """
+    known = {column.name.lower(): column for column in (*found.columns, *found.partition_keys)}
+    columns = []
+    for column in (*wanted.columns, *wanted.partition_keys):
+        before = known.get(column.name.lower())
+        if before is not None and not can_change(before.type, column.type):
+            raise CatalogConflict(
+                f"column {column.name!r} of table {found.name!r} is {before.type} in the catalog and {column.type} in the table; "
+                "a catalog changes int to bigint, float to double and fields of a struct only: drop the table in the catalog, "
+                "then sync again"
+            )
+        columns.append(replace(column, comment=column.comment or (before.comment if before else "")))
+    return tuple(columns[: len(wanted.columns)])
+
+
+def _describe_columns(columns: Sequence[CatalogColumn], found: Sequence[CatalogColumn]) -> list[str]:
+    """Return the changes from the catalog's columns to others, in words."""
+    before = {column.name.lower(): column for column in found}
+    changes = []
+    for column in columns:
+        old = before.pop(column.name.lower(), None)
+        if old is None:
+            changes.append(f"column {column.name} added")
+        elif not is_same_type(old.type, column.type):
+            changes.append(f"column {column.name} is {column.type}")
+        elif (old.comment or "") != column.comment:
+            changes.append(f"comment of column {column.name}")
+    changes += [f"column {name} dropped" for name in before]
+    return changes

@@ -1,0 +1,121 @@
+"""Runs all sync tools that the options name, one after the other. All run, even if one fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from penstock import options as o
+from penstock.errors import CatalogConflict, CatalogError, PenstockError
+from penstock.sync.catalog import CatalogClient
+from penstock.sync.changes import load_synced_state
+from penstock.sync.clients import ClientRequest, check_tools, open_client
+from penstock.sync.run import SyncedTable, check_paths, check_sync, load_settings, run_sync
+from penstock.sync.settings import SyncSettings
+from penstock.table.state import TableState
+from penstock.timeline.commit_file import CommitMetadata
+from penstock.user_warning import warn_user
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def run_tools(table: TableState, spark: SparkSession | None = None) -> list[SyncedTable]:
+    """Sync the table to every catalog that the options name. Return what was done to each table of the catalogs.
+
+    Args:
+        table: the table with the options of the sync.
+        spark: the session, for mode `hiveql`. A session with a Hive catalog sees the changes at once.
+
+    Raises:
+        OptionError: an option has a wrong form, or a partition path does not fit the extractor.
+        CatalogError: a catalog cannot be reached, or refuses a change. The message names every tool that failed.
+    """
+    check_tools(table.options)
+    state = load_synced_state(table)
+    settings = load_settings(state.table, find_spark_version(spark))
+    synced: list[SyncedTable] = []
+    errors: dict[str, PenstockError] = {}
+    for tool in table.options[o.META_SYNC_TOOLS]:
+        try:
+            with _open(tool, settings, spark) as client:
+                if client is not None:
+                    synced += [replace(each, tool=tool) for each in run_sync(state, settings, client)]
+        except PenstockError as e:
+            errors[tool] = e
+    refresh(spark, synced)
+    if len(errors) == 1 and len(table.options[o.META_SYNC_TOOLS]) == 1:
+        raise next(iter(errors.values()))
+    if errors:
+        raise CatalogError("; ".join(f"{tool}: {error}" for tool, error in errors.items()))
+    return synced
+
+
+def check_tools_before_commit(table: TableState, commit: CommitMetadata, spark: SparkSession | None = None) -> None:
+    """Check before a commit is published that its sync will not be refused. A catalog that does not answer is no reason.
+
+    Args:
+        commit: what the commit will hold: its schema and its partitions.
+
+    Raises:
+        OptionError: an option has a wrong form, or a partition path of the commit does not fit the extractor.
+        CatalogConflict: a catalog holds what a sync may not change.
+    """
+    check_tools(table.options)
+    if commit.schema is None:
+        return
+    settings = load_settings(table, find_spark_version(spark), commit.schema)
+    paths = tuple(commit.by_partition())
+    check_paths(settings, paths)
+    for tool in table.options[o.META_SYNC_TOOLS]:
+        try:
+            with _open(tool, settings, spark) as client:
+                if client is not None:
+                    check_sync(settings, client, paths)
+        except CatalogConflict:
+            raise
+        except CatalogError:
+            continue  # the sync after the commit reports it, and can be run again
+
+
+def find_spark_version(spark: SparkSession | None) -> str:
+    """Return the version of the session, or of the installed PySpark; empty if there is neither."""
+    if spark is not None:
+        return str(spark.version)
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:
+        return ""
+
+
+def refresh(spark: SparkSession | None, synced: list[SyncedTable]) -> None:
+    """Let a session with a Hive catalog forget what it knows of the tables, so that its next query sees the changes."""
+    if spark is None or spark.conf.get("spark.sql.catalogImplementation", "in-memory") != "hive":
+        return
+    for table in synced:
+        with suppress(Exception):  # the session may use another metastore, which has no such table
+            spark.catalog.refreshTable(f"`{table.database}`.`{table.name}`")
+
+
+@contextmanager
+def _open(tool: str, settings: SyncSettings, spark: SparkSession | None) -> Iterator[CatalogClient | None]:
+    """Open the client of a tool, and close it at the end of the block.
+
+    Yields None if the catalog cannot be reached and the options say that this is to be ignored.
+    """
+    client: CatalogClient | None = None
+    try:
+        client = open_client(tool, ClientRequest(settings, spark))
+    except CatalogError as e:
+        if not settings.options[o.HIVE_SYNC_IGNORE_EXCEPTIONS]:
+            raise
+        warn_user(f"{tool} does nothing, because {o.HIVE_SYNC_IGNORE_EXCEPTIONS.key}=true: {e}")
+    try:
+        yield client
+    finally:
+        if client is not None:
+            with suppress(Exception):  # the connection may be broken; what was done stays done
+                client.close()
