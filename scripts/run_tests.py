@@ -68,6 +68,7 @@ ON_EVERY_SESSION = ("tests/table/test_sessions.py",)
 CONTRACT_WITH_SERVERS = ("tests/contract/test_locks.py",)
 CONTRACT_ON_SPARK = (
     "tests/contract/test_catalogs.py",
+    "tests/contract/test_hive_statements.py",
     "tests/contract/test_hooks.py",
     "tests/contract/test_indexes.py",
     "tests/contract/test_keys.py",

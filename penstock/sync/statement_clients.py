@@ -3,7 +3,8 @@
 As in Hudi, both modes need the metastore too: properties are read and changed there. Columns are changed there as well, because
 Hive's `REPLACE COLUMNS` has no equivalent on other servers of its protocol.
 
-- `jdbc` sends statements to HiveServer2, through impyla (`penstock[hive]`). Partitions are changed by statements too.
+- `jdbc` sends statements to HiveServer2, through impyla (`penstock[hive]`). Partitions are changed by statements too, unless the
+  server has no Hudi jar.
 - `hiveql` runs statements in the Spark session, which must have Hive support. Spark refuses statements about partitions of a
   table that it reads as a data source, so partitions are changed in the metastore.
 """
@@ -28,6 +29,8 @@ _DEFAULT_PORT: Final = 10000
 _ANSWER_S: Final = 600
 #: The format of a new table until the metastore stores the wanted one: a server without Hudi's jar cannot load Hudi's formats.
 _LOADABLE_INPUT: Final = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"
+#: What the errors of a server say that cannot load the classes of a table, or manages no partitions of it.
+_UNKNOWN_TABLE: Final = ("ClassNotFound", "DATA_SOURCE_NOT_FOUND", "PARTITION_MANAGEMENT", "partition metadata is not stored")
 
 
 class SessionClient(MetastoreClient):
@@ -123,19 +126,40 @@ class HiveServerClient(SessionClient):
     def add_partitions(self, database: str, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
         """Add partitions. Those that exist stay as they are."""
         clauses = [f"PARTITION ({_spec(table, each.values)}) LOCATION {literal(each.location)}" for each in partitions]
-        self.run(f"ALTER TABLE {quote(database)}.{quote(table.name)} ADD IF NOT EXISTS {' '.join(clauses)}")
+        if not self._runs(f"ALTER TABLE {quote(database)}.{quote(table.name)} ADD IF NOT EXISTS {' '.join(clauses)}"):
+            super().add_partitions(database, table, partitions)
 
     def move_partitions(self, database: str, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
         """Change the location of partitions that exist."""
         self.run(f"USE {quote(database)}")  # Hive 2 ignores the database in the statement that follows
         for partition in partitions:
             spec = _spec(table, partition.values)
-            self.run(f"ALTER TABLE {quote(table.name)} PARTITION ({spec}) SET LOCATION {literal(partition.location)}")
+            if not self._runs(f"ALTER TABLE {quote(table.name)} PARTITION ({spec}) SET LOCATION {literal(partition.location)}"):
+                super().move_partitions(database, table, partitions)
+                return
 
     def drop_partitions(self, database: str, table: CatalogTable, values: Sequence[tuple[str, ...]]) -> None:
         """Drop partitions. No file is deleted."""
         clauses = [f"PARTITION ({_spec(table, each)})" for each in values]
-        self.run(f"ALTER TABLE {quote(database)}.{quote(table.name)} DROP IF EXISTS {', '.join(clauses)}")
+        if not self._runs(f"ALTER TABLE {quote(database)}.{quote(table.name)} DROP IF EXISTS {', '.join(clauses)}"):
+            super().drop_partitions(database, table, values)
+
+    def _runs(self, statement: str) -> bool:
+        """Run a statement about a table; return whether the server knows what the table is made of.
+
+        A server without Hudi's jar cannot load the table's formats, and Spark's Thrift Server refuses partitions of a table that
+        it takes for a data source. The metastore changes partitions as well.
+
+        Raises:
+            CatalogError: the server refuses the statement for another reason, such as missing permissions.
+        """
+        try:
+            self.run(statement)
+        except CatalogError as e:
+            if any(sign in str(e) for sign in _UNKNOWN_TABLE):
+                return False
+            raise
+        return True
 
     def close(self) -> None:
         """End both connections."""

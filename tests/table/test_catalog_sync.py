@@ -236,6 +236,37 @@ def test_a_restore_is_followed_by_a_full_comparison(spark: Any, table_path: str,
     assert {"berlin", "paris", "tokyo"} <= paths
 
 
+def test_mode_hiveql_needs_a_session_with_hive_support(spark: Any, table_path: str) -> None:
+    write(trips(spark, *SIX), table_path)
+    with pytest.raises(OptionError, match="needs a Spark session with Hive support"):
+        penstock.Table.open(table_path).sync({SYNC + "mode": "hiveql"})
+
+
+def test_glue_registers_a_table(
+    spark: Any, table_path: str, glue: dict[str, str], database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import boto3
+
+    for name, value in glue.items():
+        monkeypatch.setenv(name, value)
+    tool = {TOOL: "org.apache.hudi.aws.sync.AwsGlueCatalogSyncTool", SYNC + "database": database}
+    write(trips(spark, *SIX), table_path, {**BULK, **tool, "hoodie.datasource.meta.sync.enable": "true"})
+    client = boto3.client("glue")
+    found = client.get_table(DatabaseName=database, Name="trips")["Table"]
+    assert found["Parameters"]["last_commit_time_sync"] == commits(table_path)[-1]
+    assert found["PartitionKeys"] == [{"Name": "city", "Type": "string", "Comment": ""}]
+    partitions = client.get_partitions(DatabaseName=database, TableName="trips")["Partitions"]
+    assert sorted(partition["Values"][0] for partition in partitions) == ["berlin", "paris", "tokyo"]
+
+
+def test_a_sync_may_run_twice_for_one_commit(spark: Any, table_path: str, catalog: MemoryCatalog) -> None:
+    """This is the contract of hooks, `tests/contract/test_hooks.py`: after a crash a hook may be called again."""
+    write(trips(spark, *SIX), table_path, {**BULK, **in_memory()})
+    once = (dict(catalog.tables), {name: dict(found) for name, found in catalog.partitions.items()})
+    penstock.Table.open(table_path).sync(in_memory())
+    assert (catalog.tables, catalog.partitions) == once
+
+
 def test_the_command_line_syncs(spark: Any, table_path: str, metastore: RunningMetastore, database: str) -> None:
     import typer
 
