@@ -24,20 +24,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.api import Commit, Table
     from penstock.bundle import bundle
+    from penstock.hooks.notice import CommitNotice
     from penstock.registered_functions import merger, payload
     from penstock.registered_locks import lock_provider
     from penstock.registered_sync_tools import sync_tool
     from penstock.spark.goldengate import ogg_rows
     from penstock.spark.session import disable, enable, session
+    from penstock.user_hooks import commit_callback
     from penstock.write.explain.write_plan import explain_write
 
     __version__: str
 
 __all__ = [
     "Commit",
+    "CommitNotice",
     "Table",
     "__version__",
     "bundle",
+    "commit_callback",
     "disable",
     "enable",
     "explain_write",
@@ -52,8 +56,10 @@ __all__ = [
 #: The module of each public name. Modules are imported on first use: Spark workers import `penstock`, but only need kernels.
 _LAZY = {
     "Commit": "penstock.api",
+    "CommitNotice": "penstock.hooks.notice",
     "Table": "penstock.api",
     "bundle": "penstock.bundle",
+    "commit_callback": "penstock.user_hooks",
     "disable": "penstock.spark.session",
     "enable": "penstock.spark.session",
     "explain_write": "penstock.write.explain.write_plan",

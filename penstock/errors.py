@@ -15,6 +15,7 @@ There is a class for each way in which a caller can react. Each line shows the c
     │   └── TableChanged     the same, found before anything was written
     ├── LockTimeout          wait, or break the lock of a dead writer: another writer holds the lock of the table
     ├── CommitUnknown        look at the timeline before deleting anything: the commit may have completed or not
+    ├── CallbackFailed       repair the other system: a message about a commit was not delivered. The commit is published
     ├── CorruptFile          stop: a file of the table is damaged
     ├── CatalogError         run the sync again when the catalog works: it cannot be reached, or refuses a change
     │   └── CatalogConflict  the same, but the catalog holds what a sync may not change: another table, another type of a column
@@ -106,6 +107,13 @@ class CommitUnknown(PenstockError):
     """Raised if the storage failed while a commit was published, so that the commit may have completed or not.
 
     Look at the timeline before deleting anything or writing again.
+    """
+
+
+class CallbackFailed(PenstockError):
+    """Raised by a callback whose message about a commit was not delivered. The commit is published, do not write again.
+
+    A write never raises it: it becomes a warning. Repair the other system; the next write sends the message again.
     """
 
 

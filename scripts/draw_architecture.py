@@ -51,6 +51,7 @@ PARTS = {
     "registered_locks": "user locks by name",
     "registered_sync_tools": "sync tools by name",
     "hive_metastore": "a Thrift client",
+    "user_hooks": "callbacks by name",
     "error_text": "errors as text",
     "package_zip": "zip of the package",
     "report_table": "text and HTML",

@@ -13,7 +13,7 @@ from penstock.api.index_report import IndexReport, IndexUse
 from penstock.api.inspect import DataFile, Files, History, HistoryEntry
 from penstock.api.maintenance import FileProblems, Health, ServiceRun, ServiceRuns
 from penstock.api.repairing import Repaired
-from penstock.api.report import Commit, Commits
+from penstock.api.report import Commit, Commits, FollowUp, FollowUps
 from penstock.api.restoring import Restored, SavepointEntry, Savepoints
 from penstock.api.table import Table
 from penstock.api.write import MergePlan, SortMode
@@ -25,6 +25,8 @@ __all__ = [
     "DataFile",
     "FileProblems",
     "Files",
+    "FollowUp",
+    "FollowUps",
     "Health",
     "History",
     "HistoryEntry",

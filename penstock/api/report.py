@@ -8,12 +8,13 @@ that return it. This module reads no files.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, overload
 
 import pyarrow as pa
 
 from penstock.commit.change import FRESHNESS_MS, LATENCY_MS
+from penstock.hooks import PublishedCommit
 from penstock.progress import format_bytes
 from penstock.report_table import ColumnHead, ReportTable
 from penstock.timeline.commit_file import CommitMetadata
@@ -50,6 +51,8 @@ class Commit:
     latency_ms: int | None = None
     #: Table services after the write that failed, with the reason. The write is committed; the next write tries them again.
     failed_services: tuple[str, ...] = ()
+    #: What followed the commit: hooks such as callbacks, and table services, each with its result and its duration.
+    follow_ups: FollowUps = field(default_factory=lambda: FollowUps((), ""), compare=False)
 
     @staticmethod
     def of(instant: str, metadata: CommitMetadata, seconds: float | None = None) -> Commit:
@@ -183,6 +186,71 @@ class Report(Sequence[T], Generic[T]):
     def _heading(self) -> str:
         """The line above the printed table, for example `History of trips`."""
         return f"{self.title} of {self._about}"
+
+
+@dataclass(frozen=True)
+class FollowUp:
+    """One step after a commit: a hook, such as a callback, or a table service.
+
+    Example:
+        >>> commit = table.upsert(trips)
+        >>> [(step.name, step.result) for step in commit.follow_ups]
+        [('clean', 'not due'), ('archive', 'not due')]
+    """
+
+    name: str
+    #: `hook` or `service`.
+    kind: str
+    #: What was done, `not due`, or `failed`.
+    result: str
+    seconds: float
+    #: Why the step failed; None if it did not. The commit stays published.
+    error: str | None = None
+
+
+class FollowUps(Report[FollowUp]):
+    """What followed a commit, in the order in which it ran. `Commit.follow_ups` has it.
+
+    Example:
+        >>> print(table.upsert(trips).follow_ups)
+        Follow-ups of ...
+        step     kind     result   seconds
+        ──────────────────────────────────
+        clean    service  not due     ...
+        archive  service  not due     ...
+    """
+
+    title = "Follow-ups"
+    columns = (
+        Column("step", lambda f: str(f.name)),
+        Column("kind", lambda f: str(f.kind)),
+        Column("result", lambda f: f"failed: {f.error}" if f.error else str(f.result)),
+        Column("seconds", lambda f: f"{f.seconds:.2f}", right=True),
+    )
+    schema = pa.schema(
+        [
+            ("name", pa.string()),
+            ("kind", pa.string()),
+            ("result", pa.string()),
+            ("seconds", pa.float64()),
+            ("error", pa.string()),
+        ]
+    )
+
+    @staticmethod
+    def of(commit: PublishedCommit, about: str) -> FollowUps:
+        """Return the report of the hooks and table services that ran after a commit.
+
+        Args:
+            about: what the heading names: the instant of the commit.
+        """
+        steps = []
+        for hook in commit.outcomes:
+            steps.append(FollowUp(hook.hook, "hook", "failed" if hook.error else "done", hook.seconds, hook.error))
+        for service in commit.services:
+            result = "failed" if service.error else service.done or "not due"
+            steps.append(FollowUp(service.service, "service", result, service.seconds, service.error))
+        return FollowUps(steps, about)
 
 
 def _make_table(heading: str, columns: Sequence[Column], entries: Sequence[Any], if_empty: str = "none") -> ReportTable:

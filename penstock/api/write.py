@@ -14,7 +14,7 @@ from penstock import clock
 from penstock import options as o
 from penstock.api.handle import TableHandle, call_options, table_columns
 from penstock.api.incoming_rows import Rows, as_frame, is_condition, is_spark_frame, rows_where
-from penstock.api.report import Column, Commit, Report, number
+from penstock.api.report import Column, Commit, FollowUps, Report, number
 from penstock.door.read import open_query
 from penstock.door.write import RowsOfTable, write
 from penstock.options import read_options
@@ -293,7 +293,7 @@ class WriteMethods(TableHandle):
         done = write(spark, rows, self.path, given, "append")
         assert done is not None  # only save mode `ignore` returns None
         commit = Commit.of(done.instant, done.metadata, clock.monotonic_s() - began)
-        return replace(commit, failed_services=done.failed_services)
+        return replace(commit, failed_services=done.failed_services, follow_ups=FollowUps.of(done, commit.instant))
 
     def _frame(self, rows: Rows) -> DataFrame:
         """Return the rows that the caller passed as a Spark DataFrame."""

@@ -34,6 +34,7 @@ from penstock.hooks import HookContext, PendingCommit, PublishedCommit
 from penstock.interrupt import check_interrupt, is_interrupted
 from penstock.merge.kernels.event_time import EventTimeSpan
 from penstock.options.operation import Operation
+from penstock.progress import Stages
 from penstock.storage import join
 from penstock.table.state import TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
@@ -171,14 +172,22 @@ class Change:
         replaced: Mapping[str, tuple[str, ...]] | None = None,
         compacted: bool = False,
         spark: SparkSession | None = None,
+        stages: Stages | None = None,
         published: Callable[[], object] | None = None,
         check: CheckCommits | None = None,
     ) -> PublishedCommit:
         """Call `prepare`, then `publish`; return the published commit. The arguments are those of `prepare` and `publish`."""
         commit = self.prepare(
-            stats, operation=operation, schema=schema, extra=extra, replaced=replaced, compacted=compacted, spark=spark
+            stats,
+            operation=operation,
+            schema=schema,
+            extra=extra,
+            replaced=replaced,
+            compacted=compacted,
+            spark=spark,
+            stages=stages,
         )
-        return self.publish(commit, spark=spark, published=published, check=check)
+        return self.publish(commit, spark=spark, stages=stages, published=published, check=check)
 
     def prepare(
         self,
@@ -190,6 +199,7 @@ class Change:
         replaced: Mapping[str, tuple[str, ...]] | None = None,
         compacted: bool = False,
         spark: SparkSession | None = None,
+        stages: Stages | None = None,
     ) -> PendingCommit:
         """Build the commit metadata and run the before-commit hooks. Return the commit, which is not yet published.
 
@@ -203,6 +213,7 @@ class Change:
             replaced: file ids that the commit replaces, by partition path; None if it is not a replace commit.
             compacted: whether the change is the run of a compaction or log compaction.
             spark: the Spark session, for hooks that need one.
+            stages: shows the hooks as stages of the operation; None: they are not shown.
         """
         metadata = CommitMetadata(
             stats=tuple(stats),
@@ -212,7 +223,7 @@ class Change:
             compacted=compacted,
         )
         commit = PendingCommit(self.time, self.instant.action.family, metadata)
-        run_before_hooks(HookContext(self.table, spark, final_table_path(self.table.base_path)), commit)
+        run_before_hooks(HookContext(self.table, spark, final_table_path(self.table.base_path), stages), commit)
         return commit
 
     def publish(
@@ -220,6 +231,7 @@ class Change:
         commit: PendingCommit,
         *,
         spark: SparkSession | None = None,
+        stages: Stages | None = None,
         published: Callable[[], object] | None = None,
         check: CheckCommits | None = None,
     ) -> PublishedCommit:
@@ -231,6 +243,7 @@ class Change:
         Args:
             commit: the result of `prepare`.
             spark: the Spark session, for hooks that need one.
+            stages: shows the hooks as stages of the operation; None: they are not shown.
             published: a function to call after the completed file was created and before the marker folder is deleted.
             check: a last check of the caller, called with the commits that completed since the change was planned. Under
                 optimistic concurrency control it is called during the transaction; otherwise with no commits.
@@ -273,7 +286,7 @@ class Change:
         done = PublishedCommit(commit.instant, commit.action, commit.metadata)
         if is_written_aside(base_path):
             return done  # the table is not at its path yet; the door runs the hooks when it is
-        return run_after_hooks(HookContext(self.table, spark), done)
+        return run_after_hooks(HookContext(self.table, spark, stages), done)
 
     def _publish_in_turn(self, commit: PendingCommit, check: CheckCommits | None) -> None:
         """Publish the commit in a transaction, so that no other commit comes between its checks and its completed file."""

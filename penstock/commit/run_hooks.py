@@ -6,18 +6,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
-from penstock.hooks import HOOKS, HookContext, HookOutcome, PendingCommit, PublishedCommit
+from penstock import clock
+from penstock.hooks import HOOKS, Hook, HookContext, HookFactory, HookOutcome, PendingCommit, PublishedCommit
 from penstock.user_warning import warn_user
+
+
+def check_hooks(context: HookContext) -> None:
+    """Create every hook that the options ask for, and call none. Writes do this first, so that wrong options are found early.
+
+    Raises:
+        OptionError: the options of a hook are missing or wrong.
+    """
+    for name, factory in HOOKS.items():
+        _make_hooks(name, factory, context)
 
 
 def run_before_hooks(context: HookContext, commit: PendingCommit) -> None:
     """Call `before_commit` of every hook. An error of a hook is raised, and later hooks are not called."""
-    for factory in HOOKS.values():
-        hook = factory(context)
-        if hook is not None:
-            hook.before_commit(commit)
+    for name, factory in HOOKS.items():
+        for hook_name, hook in _make_hooks(name, factory, context).items():
+            with _shown(context, f"{hook_name} before the commit"):
+                hook.before_commit(commit)
 
 
 def run_after_hooks(context: HookContext, commit: PublishedCommit) -> PublishedCommit:
@@ -25,23 +38,60 @@ def run_after_hooks(context: HookContext, commit: PublishedCommit) -> PublishedC
 
     An error of a hook becomes a warning and an outcome with that error. Later hooks are still called.
     """
-    outcomes = []
+    outcomes: list[HookOutcome] = []
     for name, factory in HOOKS.items():
         try:
-            hook = factory(context)
-            if hook is None:
-                continue
-            hook.after_commit(commit)
+            hooks = _make_hooks(name, factory, context)
         except Exception as e:  # the commit is part of the table: no error of a hook may look like a failed write
-            error = _describe(e)
-            warn_user(
-                f"commit {commit.instant} of {context.table.base_path} is done, do not run it again; but hook {name!r} failed "
-                f"after it: {error}"
-            )
-            outcomes.append(HookOutcome(name, error))
-        else:
-            outcomes.append(HookOutcome(name))
+            outcomes.append(HookOutcome(name, _warn(context, commit, name, e)))
+            continue
+        for hook_name, hook in hooks.items():
+            outcomes.append(_run_after_hook(context, commit, hook_name, hook))
     return replace(commit, outcomes=tuple(outcomes))
+
+
+def _make_hooks(name: str, factory: HookFactory, context: HookContext) -> Mapping[str, Hook]:
+    """Call a factory; return its hooks by name. There are none if the options do not ask for them.
+
+    Args:
+        name: the name of the factory in `HOOKS`, which is the name of its hook if it returns a single one.
+    """
+    hooks = factory(context)
+    if hooks is None:
+        return {}
+    return {name: hooks} if isinstance(hooks, Hook) else hooks
+
+
+def _run_after_hook(context: HookContext, commit: PublishedCommit, name: str, hook: Hook) -> HookOutcome:
+    """Call `after_commit` of one hook and return the outcome. An error becomes a warning."""
+    began = clock.monotonic_s()
+    error = None
+    try:
+        with _shown(context, f"{name} after the commit"):
+            hook.after_commit(commit)
+    except Exception as e:  # as above
+        error = _warn(context, commit, name, e)
+    return HookOutcome(name, error, clock.monotonic_s() - began)
+
+
+@contextmanager
+def _shown(context: HookContext, doing: str) -> Iterator[None]:
+    """Show the `with` block as a stage of the write or service, if it shows progress."""
+    if context.stages is None:
+        yield
+        return
+    with context.stages.run(doing, f"running {doing}"):
+        yield
+
+
+def _warn(context: HookContext, commit: PublishedCommit, name: str, error: Exception) -> str:
+    """Warn that a hook failed after the commit; return class name and first line of the error."""
+    text = _describe(error)
+    warn_user(
+        f"commit {commit.instant} of {context.table.base_path} is done, do not run it again; but hook {name!r} failed "
+        f"after it: {text}"
+    )
+    return text
 
 
 def _describe(error: Exception) -> str:

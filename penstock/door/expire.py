@@ -63,6 +63,7 @@ def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | N
             extra={**extra_metadata(table.options), "penstock.stages": stages.to_text()},
             replaced=replaced,
             spark=spark,
+            stages=stages,
         )
 
 

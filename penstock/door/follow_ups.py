@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from penstock import clock
 from penstock import options as o
 from penstock.door.services import make_stages, services_after_write
 from penstock.errors import PenstockError, StorageError
+from penstock.hooks import ServiceOutcome
 from penstock.interrupt import check_interrupt
 from penstock.options import Options
 from penstock.table.state import TableState, reload_timeline
 from penstock.user_warning import warn_user
 
 
-def follow_up(spark: SparkSession, table: TableState) -> tuple[str, ...]:
+def follow_up(spark: SparkSession, table: TableState) -> tuple[ServiceOutcome, ...]:
     """Run the inline table services that the options ask for after a commit.
 
     Returns:
-        One line for each service that failed, with the reason. Each failure is also issued as a warning.
+        The outcome of each service. Each failure is also issued as a warning.
 
     Raises:
         PenstockError: a service failed, and the options ask to raise in this case. The commit stays published.
@@ -32,18 +34,24 @@ def follow_up(spark: SparkSession, table: TableState) -> tuple[str, ...]:
     try:
         table = reload_timeline(table)
     except StorageError as e:
-        return (_report("looking for what is due", e, raises=_raises(table.options)),)
-    failed = []
+        _report("looking for what is due", e, raises=_raises(table.options))
+        return (ServiceOutcome("table services", "looking for what is due", error=describe_error(e)),)
+    outcomes = []
     for service in services:
+        began = clock.monotonic_s()
+        done = None
+        error = None
         try:
             with make_stages(service.title, table, spark) as stages:
-                service.run_after_write(spark, table, stages)
+                done = service.run_after_write(spark, table, stages)
         # Any error: of Penstock, of Spark, or for a file that another process has just archived or cleaned.
         except Exception as e:
             check_interrupt()  # the error of a Spark job that Ctrl-C cancelled
             raises = _raises(table.options, default=service.raises_after_write)
-            failed.append(_report(service.failure_noun, e, raises=raises))
-    return tuple(failed)
+            _report(service.failure_noun, e, raises=raises)
+            error = describe_error(e)
+        outcomes.append(ServiceOutcome(service.name, service.failure_noun, done, error, clock.monotonic_s() - began))
+    return tuple(outcomes)
 
 
 def _raises(options: Options, *, default: bool = False) -> bool:
@@ -58,8 +66,8 @@ def _raises(options: Options, *, default: bool = False) -> bool:
     return is_relevant and options[o.FAIL_ON_SERVICE_EXCEPTION]
 
 
-def _report(noun: str, error: Exception, *, raises: bool) -> str:
-    """Report a failed service: raise an error, or issue a warning and return a line with the failure and its reason.
+def _report(noun: str, error: Exception, *, raises: bool) -> None:
+    """Report a failed service: raise an error, or issue a warning.
 
     Args:
         noun: what failed, in words.
@@ -72,7 +80,6 @@ def _report(noun: str, error: Exception, *, raises: bool) -> str:
         error_type = type(error) if isinstance(error, PenstockError | FileNotFoundError) else PenstockError
         raise error_type(text) from error
     warn_user(text)
-    return f"{noun}: {describe_error(error)}"
 
 
 def describe_error(error: Exception) -> str:

@@ -20,6 +20,7 @@ from penstock.services.clean.service import CLEAN
 from penstock.services.clustering.service import CLUSTERING
 from penstock.services.compaction.service import COMPACTION
 from penstock.services.log_compaction.service import LOG_COMPACTION
+from penstock.services.notices import SEND_NOTICES
 from penstock.services.rollback.service import FAILED_WRITE_ROLLBACK
 from penstock.services.table_service import TableService
 from penstock.table.state import TableState
@@ -28,7 +29,7 @@ from penstock.workers.session_settings import name_jobs
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: All table services, in the order in which they run. Hudi has the same order.
+#: All table services, in the order in which they run. Hudi has the same order, and no outbox.
 SERVICES: tuple[TableService, ...] = (
     FAILED_WRITE_ROLLBACK,
     CLEAN,
@@ -37,6 +38,7 @@ SERVICES: tuple[TableService, ...] = (
     LOG_COMPACTION,
     CLUSTERING,
     EXPIRE_PARTITIONS,
+    SEND_NOTICES,
 )
 
 

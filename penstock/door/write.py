@@ -20,7 +20,7 @@ from penstock import options as o
 from penstock.commit.heartbeat import keep_heartbeat
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.commit.modes import is_optimistic
-from penstock.commit.run_hooks import run_after_hooks
+from penstock.commit.run_hooks import check_hooks, run_after_hooks
 from penstock.commit.swap_tables import OVERWRITE, finish_overwrite, new_table_path, swap_tables
 from penstock.door.follow_ups import follow_up
 from penstock.door.interrupts import end_at_interrupt
@@ -133,7 +133,7 @@ def write(
         if written is None:
             return None
         done, table = written
-        return replace(done, failed_services=follow_up(spark, table))
+        return replace(done, services=follow_up(spark, table))
 
 
 def _describe_interrupt(base_path: str, done: PublishedCommit | None, details: str) -> str:
@@ -258,7 +258,7 @@ def _overwrite(request: _Request) -> tuple[PublishedCommit, TableState]:
         raise StorageError(f"overwriting {request.base_path} failed, the old table is as it was: {e.__cause__}") from e
     swap_tables(storage, new_path, request.base_path, commit.instant)
     table = replace(table, base_path=request.base_path)
-    return run_after_hooks(HookContext(table, request.spark), commit), table
+    return run_after_hooks(HookContext(table, request.spark, request.stages), commit), table
 
 
 def _refuse_foreign_files(storage: Storage, base_path: str) -> None:
@@ -291,6 +291,7 @@ def _run_operation(
     """
     table = replace(table, options=settings.options)
     check_inline(table, prepared.avro_schema)
+    check_hooks(HookContext(table, request.spark))
     known = table.timeline.completed_times
     table = roll_back_failed(turn_off_metadata_table(table))
     is_changed = not table.timeline.completed_times <= known

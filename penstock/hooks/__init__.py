@@ -4,7 +4,7 @@
 them. A new hook is one file in this folder and one line in `HOOKS`.
 """
 
-from penstock.hooks.commit_hook import Hook, HookContext, HookFactory, HookOutcome, PendingCommit, PublishedCommit
+from penstock.hooks.commit_hook import Hook, HookContext, HookFactory, HookOutcome, PendingCommit, PublishedCommit, ServiceOutcome
 from penstock.hooks.registered_hooks import HOOKS
 
 __all__ = [
@@ -15,4 +15,5 @@ __all__ = [
     "HookOutcome",
     "PendingCommit",
     "PublishedCommit",
+    "ServiceOutcome",
 ]

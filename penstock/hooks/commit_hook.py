@@ -10,10 +10,11 @@ restore must never be stopped by a hook, because the next write waits for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from penstock.progress import Stages
 from penstock.table.state import TableState
 from penstock.timeline.commit_file import CommitMetadata
 from penstock.timeline.instant import Action
@@ -32,6 +33,8 @@ class HookContext:
     spark: SparkSession | None = None
     #: The path of the table after the commit, if the table is written elsewhere before: with save mode `overwrite`.
     final_path: str | None = None
+    #: Shows the progress of the write; None for a service that shows none. Each hook is shown as a stage after the commit.
+    stages: Stages | None = None
 
     @property
     def path(self) -> str:
@@ -62,6 +65,23 @@ class HookOutcome:
     hook: str
     #: Class name and first line of the error; None if the hook succeeded.
     error: str | None = None
+    #: How long the hook took. Two outcomes of different durations are equal.
+    seconds: float = field(default=0.0, compare=False)
+
+
+@dataclass(frozen=True)
+class ServiceOutcome:
+    """The result of one table service that ran after a write: what it did, that it was not due, or why it failed."""
+
+    service: str
+    #: What failed if the service failed, as a noun: `cleaning`.
+    noun: str
+    #: What the service did, in words; None if it was not due, or failed.
+    done: str | None = None
+    #: Why the service failed; None if it did not.
+    error: str | None = None
+    #: How long the service took. Two outcomes of different durations are equal.
+    seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -73,13 +93,18 @@ class PublishedCommit:
     metadata: CommitMetadata
     #: The outcome of each after-commit hook, in the order in which they ran. Empty while they run.
     outcomes: tuple[HookOutcome, ...] = ()
-    #: Table services that failed after the write, with the reason. Only `door/write.py` sets this.
-    failed_services: tuple[str, ...] = ()
+    #: The outcome of each table service that followed the write, in the order in which they ran. Only `door/write.py` sets this.
+    services: tuple[ServiceOutcome, ...] = ()
 
     @property
     def operation(self) -> str:
         """The operation that made the commit, by Hudi's name: UPSERT, COMPACT, CLUSTER, …"""
         return self.metadata.operation
+
+    @property
+    def failed_services(self) -> tuple[str, ...]:
+        """Table services that failed after the write, with the reason."""
+        return tuple(f"{service.noun}: {service.error}" for service in self.services if service.error is not None)
 
 
 class Hook:
@@ -105,5 +130,6 @@ class Hook:
         """React to a commit that was published, for example notify another system. An error does not undo the commit."""
 
 
-#: Returns a hook for a table, or None if the table's options do not ask for it.
-HookFactory = Callable[[HookContext], "Hook | None"]
+#: Returns a hook for a table, or several hooks by name; None if the table's options do not ask for it. Raises OptionError if they
+#: ask for it and are wrong. Writes call all factories before they write anything, and again before and after the commit.
+HookFactory = Callable[[HookContext], "Hook | Mapping[str, Hook] | None"]

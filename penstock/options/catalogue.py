@@ -219,7 +219,7 @@ def _set_twice(option: Option[Any] | None, first: tuple[str, str], second: tuple
 
 
 def _is_in_family(name: str) -> bool:
-    """Whether a key begins with the prefix of a `Family`: options that are accepted without effect."""
+    """Whether a key begins with the prefix of a `Family`."""
     for area in AREAS:
         for family in area.families:
             if name.lower().startswith(family.prefix):

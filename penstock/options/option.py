@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
+from urllib.parse import urlsplit
 
 from penstock.errors import OptionError, Unsupported
 
@@ -151,10 +152,11 @@ class Option(Generic[T]):
 
 @dataclass(frozen=True)
 class Family:
-    """All option keys that begin with `prefix`. They tune a feature that Penstock does not have, and have no effect."""
+    """All option keys that begin with `prefix` and are not in the catalogue. `status` says what Penstock does with them."""
 
     prefix: str
     doc: str
+    status: str = "no effect"
 
 
 class Options:
@@ -226,9 +228,14 @@ class Options:
         return f"Options({shown})"
 
 
+_SECRET_KEY: Final = re.compile(
+    r"password|secret|token|api\.key|credential|custom\.headers|access[._-]?key|callback\.http\.url|jaas|key\.pem", re.IGNORECASE
+)
+
+
 def looks_secret(key: str) -> bool:
     """Whether an option's key looks like that of a secret, such as a password, which must not appear in messages and logs."""
-    return re.search(r"password|secret|token|api\.key|credential|custom\.headers|access[._-]?key", key, re.I) is not None
+    return _SECRET_KEY.search(key) is not None
 
 
 def to_raw(value: object) -> str:
@@ -347,6 +354,36 @@ def probability(raw: str) -> float:
     return value
 
 
+def http_address(raw: str) -> str:
+    """Parse the address of an HTTP server. Raises ValueError without the scheme http or https, or without a host."""
+    address = raw.strip()
+    parts = urlsplit(address)  # raises ValueError itself, as `port` does
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0 or re.search(r"[\s\x00-\x1f]", address):
+        raise ValueError(raw)
+    return address
+
+
+#: The characters that a header's name may have, by RFC 9110; and its value: a line break would begin another header.
+_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+
+
+def headers(raw: str) -> tuple[tuple[str, str], ...]:
+    """Parse headers of an HTTP request, `Name1:Value1;Name2:Value2`, into (name, value) pairs. A value may contain colons.
+
+    Raises ValueError if an entry has no colon, or characters that headers cannot have.
+    """
+    parsed = []
+    for entry in raw.split(";"):
+        if not entry.strip():
+            continue
+        name, colon, value = entry.partition(":")
+        if not colon or not _HEADER_NAME.fullmatch(name.strip()) or not _HEADER_VALUE.fullmatch(value.strip()):
+            raise ValueError(raw)
+        parsed.append((name.strip(), value.strip()))
+    return tuple(parsed)
+
+
 N = TypeVar("N", int, float)
 
 
@@ -374,6 +411,8 @@ FORMS: Final[Mapping[Callable[[str], Any], str]] = {
     amount: "a number, 0 or more",
     fraction: "a number from 0 to 1",
     probability: "a number between 0 and 1, both excluded",
+    http_address: "an address such as http://host:8080/path or https://host/path",
+    headers: "headers such as Name1:Value1;Name2:Value2",
     int: "a whole number",
     float: "a number",
     str: "text",

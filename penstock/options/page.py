@@ -39,7 +39,7 @@ def _render_area(area: Area) -> str:
     lines = [f"## {area.title}", ""]
     lines += ["| option | default | values | what it does | status |", "| --- | --- | --- | --- | --- |"]
     lines += [_render_row(_cells(option)) for option in area.options]
-    lines += [_render_row((f"`{family.prefix}*`", "", "", family.doc, "no effect")) for family in area.families]
+    lines += [_render_row((f"`{family.prefix}*`", "", "", family.doc, family.status)) for family in area.families]
     return "\n".join(lines) + "\n"
 
 

@@ -402,6 +402,7 @@ def run_plan(
             replaced=service.replaced_groups(run.plan),
             compacted=service.is_compaction,
             spark=spark,
+            stages=stages,
         )
         # Checked after `prepare`, because its hooks may take minutes and a write may begin while they run.
         if service.runs_alone and _is_written_to(run):
@@ -411,6 +412,7 @@ def run_plan(
         return change.publish(
             commit,
             spark=spark,
+            stages=stages,
             published=partial(service.after_commit, run, stats, runner),
             check=lambda _: service.check_conflicts(run),
         )

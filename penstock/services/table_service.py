@@ -51,6 +51,10 @@ class TableService(ABC):
             What was done, as a few words for a report; None if nothing was due.
         """
 
-    def run_after_write(self, spark: Any, table: TableState, stages: Stages) -> None:
-        """Run the service after a write, in the writing process, as far as the options ask. The default calls `run_due`."""
-        self.run_due(spark, table, stages)
+    def run_after_write(self, spark: Any, table: TableState, stages: Stages) -> str | None:
+        """Run the service after a write, in the writing process, as far as the options ask. The default calls `run_due`.
+
+        Returns:
+            What was done, as a few words for a report; None if nothing was due.
+        """
+        return self.run_due(spark, table, stages)

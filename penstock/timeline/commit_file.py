@@ -104,7 +104,7 @@ def write_commit(metadata: CommitMetadata, *, profile: bool = False) -> bytes:
     """
     content: dict[str, Any] = {
         "partitionToWriteStats": {
-            path: [_stat_json(stat, profile) for stat in stats] for path, stats in metadata.by_partition().items()
+            path: [stat_to_json(stat, profile=profile) for stat in stats] for path, stats in metadata.by_partition().items()
         },
         "compacted": metadata.compacted,
         "extraMetadata": dict(metadata.extra),
@@ -115,8 +115,8 @@ def write_commit(metadata: CommitMetadata, *, profile: bool = False) -> bytes:
     return json.dumps(content, indent=2, separators=(",", " : "), ensure_ascii=False).encode()
 
 
-def _stat_json(stat: WriteStat, profile: bool) -> dict[str, Any]:
-    """Return the JSON object of a write stat.
+def stat_to_json(stat: WriteStat, *, profile: bool = False) -> dict[str, Any]:
+    """Return the JSON object of a write stat, with Hudi's field names.
 
     Args:
         profile: whether the write stat is part of a workload profile. Then `partitionPath` is null.

@@ -68,6 +68,7 @@ def publish(
         extra=extra,
         replaced=replaced,
         spark=write.spark,
+        stages=write.stages,
         published=partial(write.index.after_publish, files_with_deletes),
         check=check,
     )

@@ -19,7 +19,7 @@ from penstock import options as o
 from penstock.commit.run_hooks import run_after_hooks
 from penstock.door.expire import expire_partitions
 from penstock.door.write import write as write_rows
-from penstock.errors import PenstockError
+from penstock.errors import OptionError, PenstockError
 from penstock.hooks import HOOKS, Hook, HookContext, HookOutcome, PendingCommit, PublishedCommit
 from penstock.progress import Stages
 from penstock.timeline.commit_file import CommitMetadata, read_commit
@@ -308,7 +308,7 @@ def test_a_hook_that_cannot_be_created_after_the_commit_does_not_fail_the_write(
 
     def make_once(context: HookContext) -> Hook:
         made.append(context)
-        if len(made) > 1:
+        if len(made) > 2:  # made before the write begins, and before the commit
             raise RuntimeError("no connection")
         return Hook()
 
@@ -316,6 +316,26 @@ def test_a_hook_that_cannot_be_created_after_the_commit_does_not_fail_the_write(
     with pytest.warns(RuntimeWarning, match="no connection"):
         write(trips(spark, *SIX), table_path, BULK | QUIET)
     assert snapshot(spark, table_path) == sorted(SIX, key=repr)
+
+
+def test_a_hook_whose_options_are_wrong_is_found_before_anything_is_written(
+    spark: Any, table_path: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(context: HookContext) -> Hook:
+        raise OptionError("the address is missing")
+
+    monkeypatch.setitem(HOOKS, "wrong", refuse)
+    with pytest.raises(OptionError, match="the address is missing"):
+        write(trips(spark, *SIX), table_path, BULK | QUIET)
+    assert recorder.before == []
+    assert not Path(table_path).exists()
+
+
+def test_a_factory_may_return_several_hooks_by_name(spark: Any, table_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(HOOKS, "several", lambda context: {"one": Hook(), "two": Hook()})
+    commit = write_rows(spark, trips(spark, *SIX), table_path, BULK | QUIET, "append")
+    assert commit is not None
+    assert commit.outcomes == (HookOutcome("one"), HookOutcome("two"))
 
 
 def test_a_hook_is_chosen_by_the_options_of_the_table(spark: Any, table_path: str, monkeypatch: pytest.MonkeyPatch) -> None:

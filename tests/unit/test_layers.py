@@ -28,6 +28,7 @@ LAYERS = [
         "registered_functions",
         "registered_locks",
         "registered_sync_tools",
+        "user_hooks",
         "hive_metastore",
         "error_text",
         "package_zip",

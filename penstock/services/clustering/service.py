@@ -75,15 +75,17 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
             return describe_runs(schedule_and_run(spark, table, self, stages))
         return describe_runs(run_pending(spark, table, self, stages))
 
-    def run_after_write(self, spark: Any, table: TableState, stages: Stages) -> None:
+    def run_after_write(self, spark: Any, table: TableState, stages: Stages) -> str | None:
         """Run pending plans; then, if another plan is due, make that plan and run it.
 
-        If `hoodie.clustering.inline` is false, run nothing: only store a plan, if one is due and none is pending.
+        If `hoodie.clustering.inline` is false, run nothing: only store a plan, if one is due and none is pending. Return what was
+        done, in words; None if nothing was due.
         """
         if table.options[o.CLUSTERING_INLINE]:
-            schedule_and_run(spark, table, self, stages)
-        elif not list_clustering_plans(reload_timeline(table)):
-            schedule(table, self)
+            return describe_runs(schedule_and_run(spark, table, self, stages))
+        if list_clustering_plans(reload_timeline(table)):
+            return None
+        return "1 plan scheduled" if schedule(table, self) else None
 
     def is_due(self, table: TableState) -> bool:
         """Whether there are enough commits since the last clustering to plan the next one (`triggers.is_due`)."""

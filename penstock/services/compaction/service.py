@@ -57,16 +57,17 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
         """Whether compaction may be due when it runs outside a write: the table is merge-on-read."""
         return table.is_merge_on_read
 
-    def run_after_write(self, spark: Any, table: TableState, stages: Stages) -> None:
+    def run_after_write(self, spark: Any, table: TableState, stages: Stages) -> str | None:
         """Run pending plans; then, if another plan is due, make that plan and run it.
 
         If compaction is not inline, run nothing. If `hoodie.compact.schedule.inline` is set, store a plan if one is due and none
-        is pending.
+        is pending. Return what was done, in words; None if nothing was due.
         """
         if compacts_inline(table.options):
-            self.run_due(spark, table, stages)
-        elif table.options[o.COMPACT_SCHEDULE_INLINE] and not list_compaction_plans(reload_timeline(table)):
-            schedule(table, self)
+            return self.run_due(spark, table, stages)
+        if not table.options[o.COMPACT_SCHEDULE_INLINE] or list_compaction_plans(reload_timeline(table)):
+            return None
+        return "1 plan scheduled" if schedule(table, self) else None
 
     def check_table(self, table: TableState) -> None:
         """Raise Unsupported if the table is copy-on-write: it has no log files to compact."""

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.door.follow_ups import follow_up
 from penstock.errors import PenstockError
+from penstock.hooks import ServiceOutcome
 from penstock.progress import Stages
 from penstock.services.table_service import TableService
 from penstock.table.state import TableState
@@ -51,6 +52,8 @@ def test_an_error_of_another_library_does_not_hide_that_the_write_completed(monk
     ):
         follow_up(NOTHING, history.table())
     with pytest.warns(RuntimeWarning, match="failed: RuntimeError: Job aborted due to stage failure$"):
-        failures = follow_up(NOTHING, history.table(fail_writes_on_inline_table_service_exception=False))
-    assert failures == ("the clustering after it: RuntimeError: Job aborted due to stage failure",)
+        outcomes = follow_up(NOTHING, history.table(fail_writes_on_inline_table_service_exception=False))
+    noun = "the clustering after it"
+    error = "RuntimeError: Job aborted due to stage failure"
+    assert outcomes == (ServiceOutcome(noun, noun, error=error), ServiceOutcome("the next", "the next"))
     assert ran == ["next"]

@@ -435,7 +435,7 @@ def test_keys_of_a_known_family_do_not_warn(family: Family) -> None:
         ("hoodie.table.base.file.format", "ORC"),
         ("hoodie.table.ro.file.format", "HFILE"),
         ("hoodie.table.cdc.enabled", True),
-        ("hoodie.write.commit.callback.on", True),
+        ("hoodie.write.commit.callback.class", "com.acme.Callback"),
         ("hoodie.write.concurrency.mode", "non_blocking_concurrency_control"),
         ("hoodie.clustering.plan.strategy.class", "com.acme.Plans"),
         ("hoodie.clustering.updates.strategy", "com.acme.Updates"),

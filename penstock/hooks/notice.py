@@ -1,0 +1,129 @@
+"""`CommitNotice`: what callbacks are called with after a commit; and the message that is sent to other systems, as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.hooks.commit_hook import PendingCommit, PublishedCommit
+from penstock.options.operation import Operation
+from penstock.table.state import TableState
+from penstock.timeline.commit_file import CommitMetadata, WriteStat, stat_to_json
+
+#: The operations whose commits are announced: those of writes. Hudi does not announce compactions and clusterings either.
+_ANNOUNCED = frozenset(
+    operation.stored
+    for operation in (
+        Operation.UPSERT,
+        Operation.INSERT,
+        Operation.BULK_INSERT,
+        Operation.DELETE,
+        Operation.INSERT_OVERWRITE,
+        Operation.INSERT_OVERWRITE_TABLE,
+        Operation.DELETE_PARTITION,
+    )
+)
+
+
+@dataclass(frozen=True)
+class CommitNotice:
+    """The notice of one commit of a write. Callbacks of users are called with it."""
+
+    table_name: str
+    base_path: str
+    instant: str
+    #: The action in the name of the commit's file: `commit`, `deltacommit` or `replacecommit`.
+    action: str
+    #: The operation as options spell it, such as `upsert`.
+    operation: str
+    #: What the commit holds: the write stats of its files, the schema, the extra metadata, and replaced file groups.
+    metadata: CommitMetadata = field(repr=False)
+    #: The options of the write, by their keys. They may hold passwords.
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def idempotency_key(self) -> str:
+        """The text that identifies the commit: table and instant. A notice that is sent twice has the same key."""
+        return f"{self.table_name}@{self.instant}"
+
+    @property
+    def rows_inserted(self) -> int:
+        """The number of rows with new keys."""
+        return sum(stat.num_inserts for stat in self.metadata.stats)
+
+    @property
+    def rows_updated(self) -> int:
+        """The number of rows whose stored row was replaced."""
+        return sum(stat.num_update_writes for stat in self.metadata.stats)
+
+    @property
+    def rows_deleted(self) -> int:
+        """The number of deleted rows."""
+        return sum(stat.num_deletes for stat in self.metadata.stats)
+
+    @property
+    def files_written(self) -> int:
+        """The number of data files that the commit wrote."""
+        return sum(stat.path is not None for stat in self.metadata.stats)
+
+    @property
+    def bytes_written(self) -> int:
+        """The number of bytes in these files."""
+        return self.metadata.bytes_written
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """The paths of the partitions that the commit changed."""
+        return tuple(sorted({*self.metadata.by_partition(), *(self.metadata.replaced or {})}))
+
+
+def is_announced(commit: PendingCommit | PublishedCommit) -> bool:
+    """Whether callbacks are called for the commit: it is the commit of a write, not of a compaction or clustering."""
+    return commit.operation in _ANNOUNCED
+
+
+def make_notice(table: TableState, commit: PendingCommit | PublishedCommit) -> CommitNotice:
+    """Return the notice of a commit."""
+    return CommitNotice(
+        table_name=table.config.name,
+        base_path=table.base_path,
+        instant=commit.instant,
+        action=commit.action.value,
+        operation=commit.operation.lower(),
+        metadata=commit.metadata,
+        options=table.options.raw,
+    )
+
+
+def write_message(notice: CommitNotice, *, hudi_form: bool) -> str:
+    """Return the notice as JSON, with the fields of Hudi's message.
+
+    Args:
+        hudi_form: whether to write fields that are of Java's type Option exactly as Hudi does, without their values.
+    """
+    content = {
+        "commitTime": notice.instant,
+        "tableName": notice.table_name,
+        "basePath": notice.base_path,
+        "hoodieWriteStat": [_stat_fields(stat, hudi_form) for stat in notice.metadata.stats],
+        "commitActionType": _optional(notice.action, hudi_form),
+        "extraMetadata": _optional(dict(notice.metadata.extra), hudi_form),
+    }
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+
+
+def _stat_fields(stat: WriteStat, hudi_form: bool) -> dict[str, Any]:
+    """Return the fields of a write stat in the message. There the column stats of log files have another name than in commits."""
+    fields = stat_to_json(stat)
+    if stat.log:
+        fields["columnStats"] = _optional(fields.pop("recordsStats", None), hudi_form)
+    return fields
+
+
+def _optional(value: Any, hudi_form: bool) -> Any:
+    """Return the value of a field that is of type Option in Hudi. Hudi sends whether there is a value, and not the value."""
+    if not hudi_form:
+        return value
+    return {"empty": value is None, "present": value is not None}

@@ -1,0 +1,124 @@
+"""The hook of callbacks that send messages: over HTTP, to Kafka. Messages that could not be delivered wait in the outbox.
+
+A message is delivered at least once if the outbox is on, and may be delivered twice: after a crash, and if two processes send
+what is in the outbox at the same time. Its idempotency key is the same each time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock import options as o
+from penstock.errors import CallbackFailed
+from penstock.hooks.commit_hook import Hook, PendingCommit, PublishedCommit
+from penstock.hooks.notice import is_announced, make_notice, write_message
+from penstock.hooks.outbox import OUTBOX_FOLDER, Message, list_messages, read_message, remove_message, store_message
+from penstock.options import Options
+from penstock.table.state import TableState, reload_timeline
+from penstock.user_hooks import HTTP, KAFKA
+
+
+class Sender(Protocol):
+    """Sends messages to one other system."""
+
+    @property
+    def name(self) -> str:
+        """The name of the callback in `penstock.commit.callbacks`."""
+
+    def send(self, message: Message) -> None:
+        """Send a message, and wait until the other system has accepted it.
+
+        Raises:
+            CallbackFailed: the message was not accepted within the time and the attempts that the options allow.
+        """
+
+
+@dataclass(frozen=True)
+class SendNotices(Hook):
+    """Sends a message after each commit of a write, and before it the messages that wait in the outbox."""
+
+    table: TableState
+    sender: Sender
+
+    def before_commit(self, commit: PendingCommit) -> None:
+        """Store the message before the commit, if the options ask for it: then a crash after the commit does not lose it."""
+        if is_announced(commit) and self._outbox == "always":
+            store_message(self.table, self._make_message(commit))
+
+    def after_commit(self, commit: PublishedCommit) -> None:
+        """Send the message, after those that wait. If one cannot be delivered, store the message of this commit too.
+
+        Raises:
+            CallbackFailed: a message could not be delivered.
+        """
+        if not is_announced(commit):
+            return
+        message = self._make_message(commit)
+        try:
+            if self._outbox != "off":
+                send_waiting(self.table, self.sender, but_not=message)
+            self.sender.send(message)
+        except Exception as e:
+            if self._outbox == "off":
+                raise
+            store_message(self.table, message)
+            raise CallbackFailed(
+                f"{e}. The message waits in {OUTBOX_FOLDER}; the next write, or `penstock services run` with the options of the "
+                "callback, sends it"
+            ) from e
+        if self._outbox == "always":
+            remove_message(self.table, message)
+
+    @property
+    def _outbox(self) -> str:
+        """When messages are stored: `failed`, `always` or `off`."""
+        return self.table.options[o.CALLBACK_OUTBOX]
+
+    def _make_message(self, commit: PendingCommit | PublishedCommit) -> Message:
+        """Return the message about a commit."""
+        notice = make_notice(self.table, commit)
+        body = write_message(notice, hudi_form=self.table.options[o.CALLBACK_MESSAGE] == "hudi")
+        return Message(self.sender.name, notice.table_name, notice.instant, notice.idempotency_key, body)
+
+
+def send_waiting(table: TableState, sender: Sender, but_not: Message | None = None) -> int:
+    """Send the messages of the outbox, oldest commit first; return how many were sent. Stop at the first that fails.
+
+    A message that was stored before its commit, and whose commit never was published, is removed and not sent. While the commit
+    is pending, the message stays.
+
+    Args:
+        but_not: a message that is not sent, because the caller sends it.
+
+    Raises:
+        CallbackFailed: a message could not be delivered. It stays in the outbox, with the later ones.
+    """
+    own_name = but_not.file_name if but_not else ""
+    names = [name for name in list_messages(table, sender.name) if name != own_name]
+    if not names:
+        return 0
+    # Loaded after the messages were listed: then the commit of each message is on the timeline, unless it was undone.
+    table = reload_timeline(table)
+    sent = 0
+    for name in names:
+        message = read_message(table, name)
+        if message is None or message.instant in table.timeline.pending_times:
+            continue
+        if table.timeline.is_visible(message.instant):
+            sender.send(message)
+            sent += 1
+        remove_message(table, message)
+    return sent
+
+
+def list_callbacks(options: Options) -> tuple[str, ...]:
+    """Return the names of the callbacks that the options ask for: `http`, `kafka`, and names that users registered."""
+    names: list[str] = []
+    if options[o.CALLBACK_ON]:
+        cls = options[o.CALLBACK_CLASS]
+        names.append({o.HTTP_CLASS: HTTP, o.KAFKA_CLASS: KAFKA}.get(cls, cls))
+    for name in options[o.COMMIT_CALLBACKS]:
+        if name not in names:
+            names.append(name)
+    return tuple(names)

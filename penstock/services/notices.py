@@ -1,0 +1,56 @@
+"""The table service `commit notices`: sends messages about commits that could not be delivered after their write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from penstock import options as o
+from penstock.hooks.http_callback import make_http_sender
+from penstock.hooks.send_notices import Sender, list_callbacks, send_waiting
+from penstock.options import Options
+from penstock.progress import Stages, format_count
+from penstock.services.table_service import TableService
+from penstock.table.state import TableState
+from penstock.user_hooks import HTTP
+
+#: By the name of a callback: the function that makes its sender.
+_SENDERS: dict[str, Callable[[Options], Sender]] = {HTTP: make_http_sender}
+
+
+class SendWaitingNotices(TableService):
+    """Sends the messages that wait in the outbox of a table. After a write the hook of the callback does the same."""
+
+    name: ClassVar[str] = "commit notices"
+    title: ClassVar[str] = "send commit notices of"
+    failure_noun: ClassVar[str] = "sending commit notices"
+
+    def follows_write(self, table: TableState) -> bool:
+        """Whether the service runs after a write: never, because the hook of the callback has sent the messages."""
+        return False
+
+    def may_be_due(self, table: TableState) -> bool:
+        """Whether the options name a callback that sends messages, and do not turn the outbox off."""
+        return table.options[o.CALLBACK_OUTBOX] != "off" and bool(_list_senders(table.options))
+
+    def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
+        """Send the messages that wait.
+
+        Returns:
+            How many messages were sent, in words for a report; None if none waited.
+
+        Raises:
+            CallbackFailed: a message could not be delivered.
+        """
+        sent = 0
+        for name in _list_senders(table.options):
+            sent += send_waiting(table, _SENDERS[name](table.options))
+        return f"{format_count(sent, 'notice')} sent" if sent else None
+
+
+def _list_senders(options: Options) -> list[str]:
+    """Return the names of the callbacks in the options that send messages."""
+    return [name for name in list_callbacks(options) if name in _SENDERS]
+
+
+SEND_NOTICES = SendWaitingNotices()
