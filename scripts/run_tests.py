@@ -44,8 +44,8 @@ class Suite:
     examples: float = 1.0
     #: One in this many parameters of each test runs: more than 1 where another suite runs them all.
     parameters: int = 1
-    #: The module that fetches the largest download of the suite, while other suites run.
-    fetches: str | None = None
+    #: The modules that fetch the largest downloads of the suite, while other suites run.
+    fetches: tuple[str, ...] = ()
 
 
 @dataclass
@@ -76,7 +76,7 @@ CONTRACT_ON_SPARK = (
 #: The longest suites first, so that the last ones to end are short.
 SUITES = (
     Suite("interop", ("tests/interop",)),
-    Suite("services", ("tests/crash", "tests/bench", "tests/services"), fetches="tests.kit.hbase"),
+    Suite("services", ("tests/crash", "tests/bench", "tests/services"), fetches=("tests.kit.hbase", "tests.kit.kafka")),
     Suite(
         "spark35",
         ("tests/unit", *CONTRACT_ON_SPARK, "tests/contract/test_storage.py", "tests/table", "tests/corpus"),
@@ -109,7 +109,9 @@ def folder_for_tables() -> Iterator[str]:
 @contextmanager
 def fetching(suites: list[Suite]) -> Iterator[None]:
     """Let suites download what they need while others run: a suite that waits for a download blocks another."""
-    modules = sorted({suite.fetches for suite in suites if suite.fetches})
+    modules: list[str] = []
+    for suite in suites:
+        modules += suite.fetches
     processes = [_start(ROOT / NEWEST / "bin" / "python", "-m", module) for module in modules]
     try:
         yield

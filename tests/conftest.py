@@ -18,6 +18,7 @@ from tests.crash.scenes import Runner
 from tests.kit.dynamodb import DynamoDb, running_dynamodb
 from tests.kit.hbase import HBase, running_hbase
 from tests.kit.hive_server import RunningHiveServer, running_hive_server
+from tests.kit.kafka import Kafka, running_kafka
 from tests.kit.metastore import RunningMetastore, running_metastore
 from tests.kit.oracle import Oracle, OracleUnavailable
 from tests.kit.servers import ServerUnavailable
@@ -134,6 +135,16 @@ def hbase() -> Iterator[HBase]:
     """A real HBase. It ends with the module because it uses much memory."""
     try:
         with running_hbase() as server:
+            yield server
+    except ServerUnavailable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Kafka]:
+    """A real Kafka."""
+    try:
+        with running_kafka() as server:
             yield server
     except ServerUnavailable as reason:
         pytest.skip(str(reason))

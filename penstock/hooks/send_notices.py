@@ -6,6 +6,7 @@ what is in the outbox at the same time. Its idempotency key is the same each tim
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -55,9 +56,9 @@ class SendNotices(Hook):
         if not is_announced(commit):
             return
         message = self._make_message(commit)
+        waiting = [] if self._outbox == "off" else list_messages(self.table, self.sender.name)
         try:
-            if self._outbox != "off":
-                send_waiting(self.table, self.sender, but_not=message)
+            send_messages(self.table, self.sender, [name for name in waiting if name != message.file_name])
             self.sender.send(message)
         except Exception as e:
             if self._outbox == "off":
@@ -67,7 +68,7 @@ class SendNotices(Hook):
                 f"{e}. The message waits in {OUTBOX_FOLDER}; the next write, or `penstock services run` with the options of the "
                 "callback, sends it"
             ) from e
-        if self._outbox == "always":
+        if message.file_name in waiting:
             remove_message(self.table, message)
 
     @property
@@ -82,20 +83,23 @@ class SendNotices(Hook):
         return Message(self.sender.name, notice.table_name, notice.instant, notice.idempotency_key, body)
 
 
-def send_waiting(table: TableState, sender: Sender, but_not: Message | None = None) -> int:
-    """Send the messages of the outbox, oldest commit first; return how many were sent. Stop at the first that fails.
+def send_waiting(table: TableState, sender: Sender) -> int:
+    """Send all messages of the outbox that are for a sender; return how many were sent. The errors are `send_messages`'."""
+    return send_messages(table, sender, list_messages(table, sender.name))
+
+
+def send_messages(table: TableState, sender: Sender, names: Sequence[str]) -> int:
+    """Send messages of the outbox, oldest commit first; return how many were sent. Stop at the first that fails.
 
     A message that was stored before its commit, and whose commit never was published, is removed and not sent. While the commit
     is pending, the message stays.
 
     Args:
-        but_not: a message that is not sent, because the caller sends it.
+        names: the names of the messages' files, oldest commit first.
 
     Raises:
         CallbackFailed: a message could not be delivered. It stays in the outbox, with the later ones.
     """
-    own_name = but_not.file_name if but_not else ""
-    names = [name for name in list_messages(table, sender.name) if name != own_name]
     if not names:
         return 0
     # Loaded after the messages were listed: then the commit of each message is on the timeline, unless it was undone.

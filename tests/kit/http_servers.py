@@ -83,7 +83,7 @@ def running_server(tls: ssl.SSLContext | None = None) -> Iterator[Recorder]:
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
     recorder.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield recorder

@@ -1,0 +1,169 @@
+"""The Kafka callback: sends a message about each commit of a write to a topic, as Hudi's HoodieWriteCommitKafkaCallback does.
+
+The key of the message is the name of the table, so all messages of a table are in one partition, in the order of commits. The
+client is confluent-kafka (`pip install penstock[kafka]`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock import clock
+from penstock import options as o
+from penstock.errors import CallbackFailed, OptionError
+from penstock.hooks.commit_hook import Hook, HookContext
+from penstock.hooks.outbox import Message
+from penstock.hooks.send_notices import SendNotices, list_callbacks
+from penstock.options import Options
+from penstock.user_hooks import KAFKA
+
+#: How long one wait for the client's events takes at most.
+_POLL_S = 0.1
+#: Options below the prefix that are not the client's: they are arguments of the call that sends a message.
+_NOT_OF_THE_CLIENT = (o.CALLBACK_KAFKA_TOPIC.key, o.CALLBACK_KAFKA_PARTITION.key)
+
+
+@dataclass(frozen=True)
+class KafkaSender:
+    """Sends messages to one topic."""
+
+    topic: str
+    partition: int | None
+    #: The settings of the client, by librdkafka's names.
+    settings: Mapping[str, str | int] = field(repr=False)
+    timeout_s: float
+    name: str = KAFKA
+
+    def send(self, message: Message) -> None:
+        """Send a message, and wait until the brokers have confirmed it.
+
+        Raises:
+            CallbackFailed: the message was not confirmed in time, or refused.
+        """
+        problems: list[Any] = []  # errors of the connection, such as a wrong password
+        delivered: list[Any] = []  # the error of the message, or None: one item when its delivery is decided
+        try:
+            producer = _make_producer(self.settings, problems.append)
+            arguments: dict[str, Any] = {} if self.partition is None else {"partition": self.partition}
+            producer.produce(
+                self.topic,
+                key=message.table_name.encode(),
+                value=message.body.encode(),
+                on_delivery=lambda error, _: delivered.append(error),
+                **arguments,
+            )
+            self._wait(producer, delivered, problems)
+        except CallbackFailed:
+            raise
+        except Exception as e:  # the client's own error type is not imported here
+            raise CallbackFailed(f"Kafka topic {self.topic}: {_describe(e)}") from e
+        if delivered[0] is not None:
+            raise self._explain(delivered[0], problems)
+
+    def _wait(self, producer: Any, delivered: list[Any], problems: list[Any]) -> None:
+        """Wait until the delivery is decided. A topic that does not exist, or a wrong password, ends the wait early.
+
+        Raises:
+            CallbackFailed: the delivery is not decided in time, or cannot succeed.
+        """
+        deadline = clock.monotonic_s() + self.timeout_s
+        while not delivered:
+            producer.poll(_POLL_S)
+            is_refused = any(problem.name() in ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED") for problem in problems)
+            if delivered or not (is_refused or clock.monotonic_s() > deadline):
+                continue
+            producer.purge()
+            producer.poll(0)
+            raise self._explain(None, problems)
+
+    def _explain(self, error: Any, problems: list[Any]) -> CallbackFailed:
+        """Return the error of a message that was not delivered.
+
+        Args:
+            error: why the brokers did not accept the message; None: they did not answer in time.
+            problems: errors of the connection. The last one says more than that there was no answer.
+        """
+        why = error.str() if error is not None else f"not confirmed within {self.timeout_s:g} s"
+        details = f" ({problems[-1].str()})" if problems else ""
+        return CallbackFailed(f"Kafka topic {self.topic} at {self.settings['bootstrap.servers']}: {why}{details}")
+
+
+def make_kafka_callback(context: HookContext) -> Hook | None:
+    """Return the hook that sends a message about each commit; None if the options do not ask for it."""
+    options = context.table.options
+    if KAFKA not in list_callbacks(options):
+        return None
+    return SendNotices(context.table, make_kafka_sender(options))
+
+
+def make_kafka_sender(options: Options) -> KafkaSender:
+    """Return the sender that the options describe. Connects to no broker.
+
+    Raises:
+        OptionError: an option is missing, the client refuses one, or the client is not installed.
+    """
+    servers = options[o.CALLBACK_KAFKA_SERVERS]
+    topic = options[o.CALLBACK_KAFKA_TOPIC]
+    for value, option in ((servers, o.CALLBACK_KAFKA_SERVERS), (topic, o.CALLBACK_KAFKA_TOPIC)):
+        if not value:
+            raise OptionError(f"the Kafka callback needs {option.key}, which is not set")
+    assert topic is not None
+    timeout_s = options[o.CALLBACK_KAFKA_TIMEOUT_SECONDS]
+    settings: dict[str, str | int] = {
+        "acks": options[o.CALLBACK_KAFKA_ACKS],
+        "retries": options[o.CALLBACK_KAFKA_RETRIES],
+        "message.timeout.ms": timeout_s * 1000,
+        "topic.metadata.propagation.max.ms": 0,  # a topic that does not exist is an error at once
+    }
+    for key, value in options.prefixed(o.KAFKA_PREFIX).items():
+        if key not in _NOT_OF_THE_CLIENT:
+            settings[key.removeprefix(o.KAFKA_PREFIX)] = value
+    sender = KafkaSender(topic, options[o.CALLBACK_KAFKA_PARTITION], settings, timeout_s)
+    _check_settings(settings)
+    return sender
+
+
+def _check_settings(settings: Mapping[str, str | int]) -> None:
+    """Raise OptionError if the client refuses a setting. A client without brokers is made for this, and connects to nothing."""
+    without_brokers = {key: value for key, value in settings.items() if key != "bootstrap.servers"}
+    try:
+        _make_producer(without_brokers, lambda problem: None)
+    except OptionError:
+        raise
+    except Exception as e:
+        raise OptionError(
+            f"an option {o.KAFKA_PREFIX}* is refused by the Kafka client: {_describe(e)}. Names and values are librdkafka's"
+        ) from e
+
+
+def _make_producer(settings: Mapping[str, str | int], on_problem: Any) -> Any:
+    """Return a Kafka client.
+
+    Args:
+        on_problem: called with each error of the connection.
+
+    Raises:
+        OptionError: the client is not installed.
+    """
+    try:
+        from confluent_kafka import Producer
+    except ImportError as e:
+        raise OptionError("the Kafka callback needs the package confluent-kafka: pip install 'penstock[kafka]'") from e
+    return Producer({**settings, "error_cb": on_problem}, logger=_silent_logger())
+
+
+def _describe(error: Exception) -> str:
+    """Return the text of an error of the client. Its exceptions hold an error with a code and a text."""
+    inner = error.args[0] if error.args else error
+    return str(inner.str()) if hasattr(inner, "str") else str(error)
+
+
+def _silent_logger() -> logging.Logger:
+    """Return a logger that prints nothing: what the client would log is in the error that is reported."""
+    logger = logging.getLogger("penstock.kafka")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger
