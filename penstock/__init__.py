@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from penstock.api import Commit, Table
     from penstock.bundle import bundle
     from penstock.hooks.notice import CommitNotice
+    from penstock.hooks.validators import TablePreview
     from penstock.registered_functions import merger, payload
     from penstock.registered_locks import lock_provider
     from penstock.registered_sync_tools import sync_tool
     from penstock.spark.goldengate import ogg_rows
     from penstock.spark.session import disable, enable, session
-    from penstock.user_hooks import commit_callback
+    from penstock.user_hooks import commit_callback, validator
     from penstock.write.explain.write_plan import explain_write
 
     __version__: str
@@ -39,6 +40,7 @@ __all__ = [
     "Commit",
     "CommitNotice",
     "Table",
+    "TablePreview",
     "__version__",
     "bundle",
     "commit_callback",
@@ -51,6 +53,7 @@ __all__ = [
     "payload",
     "session",
     "sync_tool",
+    "validator",
 ]
 
 #: The module of each public name. Modules are imported on first use: Spark workers import `penstock`, but only need kernels.
@@ -58,6 +61,7 @@ _LAZY = {
     "Commit": "penstock.api",
     "CommitNotice": "penstock.hooks.notice",
     "Table": "penstock.api",
+    "TablePreview": "penstock.hooks.validators",
     "bundle": "penstock.bundle",
     "commit_callback": "penstock.user_hooks",
     "disable": "penstock.spark.session",
@@ -69,6 +73,7 @@ _LAZY = {
     "payload": "penstock.registered_functions",
     "session": "penstock.spark.session",
     "sync_tool": "penstock.registered_sync_tools",
+    "validator": "penstock.user_hooks",
 }
 
 

@@ -9,6 +9,7 @@ There is a class for each way in which a caller can react. Each line shows the c
     ├── SchemaError          fix the data: a column is missing, has a wrong type, or occurs twice
     │   └── RecordKeyError   fix the data: a row has no record key or partition path
     ├── PayloadError         fix the merge function: it raised, did not return, or returned a value that cannot be stored
+    ├── ValidationFailed     fix the data, or the validator: it refused the commit. The write was undone
     ├── TableNotFound        fix the path, or create the table
     ├── TableExists          choose another path or save mode
     ├── WriteConflict        run the whole write, or the query, again: a concurrent commit changed the same file groups
@@ -68,6 +69,17 @@ class PayloadError(PenstockError):
 
     The message names the function, a record key and the function's own error. Fix the function.
     """
+
+
+class ValidationFailed(PenstockError):
+    """Raised if a validator refuses a commit. The write was undone, the table is as it was before. Fix the data.
+
+    If a query of the options failed, the attributes have the query, and its expected and found result, as texts.
+    """
+
+    query: str | None = None
+    expected: str | None = None
+    found: str | None = None
 
 
 class TableNotFound(PenstockError, FileNotFoundError):

@@ -66,6 +66,30 @@ def commit_callback(name: str) -> Callable[[F], F]:
     return _make_decorator(HookKind.CALLBACK, name)
 
 
+def validator(name: str) -> Callable[[F], F]:
+    """Register a function, or a class whose objects are functions, that may refuse a commit before it is published.
+
+    The function is called with a `penstock.TablePreview`: the table before and after the commit, as DataFrames. It returns None
+    or True to accept the commit; False, or a text that says why, refuses it, and so does an error. A write that is refused is
+    undone, and raises `ValidationFailed`.
+
+    Args:
+        name: the name by which `hoodie.precommit.validators` chooses the function.
+
+    Raises:
+        OptionError: the name is not valid, or is reserved for Hudi or Penstock.
+
+    Example:
+        >>> @penstock.validator("no_free_trips")
+        ... def no_free_trips(preview):
+        ...     free = preview.after.where("fare <= 0").count()
+        ...     return f"{free} trips would be free" if free else None
+        >>> table.upsert(trips, {"hoodie.precommit.validators": "no_free_trips"}).rows_updated
+        3
+    """
+    return _make_decorator(HookKind.VALIDATOR, name)
+
+
 def is_registered_hook(kind: HookKind, name: str) -> bool:
     """Whether a function of this kind is registered under the name, in code or as an entry point. No package is imported."""
     return (kind, name) in _registered or name in _list_entry_points(kind)

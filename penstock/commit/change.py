@@ -30,7 +30,7 @@ from penstock.commit.swap_tables import final_table_path, is_written_aside
 from penstock.errors import AlreadyExists, CommitUnknown, StorageError, TableChanged, WriteConflict
 from penstock.filegroup.markers import MarkerStyle, work_folder
 from penstock.filegroup.partitions import check_not_nested, withdraw_partition
-from penstock.hooks import HookContext, PendingCommit, PublishedCommit
+from penstock.hooks import HookContext, PendingCommit, PublishedCommit, TableReader
 from penstock.interrupt import check_interrupt, is_interrupted
 from penstock.merge.kernels.event_time import EventTimeSpan
 from penstock.options.operation import Operation
@@ -173,6 +173,7 @@ class Change:
         compacted: bool = False,
         spark: SparkSession | None = None,
         stages: Stages | None = None,
+        read_table: TableReader | None = None,
         published: Callable[[], object] | None = None,
         check: CheckCommits | None = None,
     ) -> PublishedCommit:
@@ -186,6 +187,7 @@ class Change:
             compacted=compacted,
             spark=spark,
             stages=stages,
+            read_table=read_table,
         )
         return self.publish(commit, spark=spark, stages=stages, published=published, check=check)
 
@@ -200,6 +202,7 @@ class Change:
         compacted: bool = False,
         spark: SparkSession | None = None,
         stages: Stages | None = None,
+        read_table: TableReader | None = None,
     ) -> PendingCommit:
         """Build the commit metadata and run the before-commit hooks. Return the commit, which is not yet published.
 
@@ -214,6 +217,7 @@ class Change:
             compacted: whether the change is the run of a compaction or log compaction.
             spark: the Spark session, for hooks that need one.
             stages: shows the hooks as stages of the operation; None: they are not shown.
+            read_table: reads the table for hooks that check rows; None: the rows are not checked.
         """
         metadata = CommitMetadata(
             stats=tuple(stats),
@@ -223,7 +227,10 @@ class Change:
             compacted=compacted,
         )
         commit = PendingCommit(self.time, self.instant.action.family, metadata)
-        run_before_hooks(HookContext(self.table, spark, final_table_path(self.table.base_path), stages), commit)
+        context = HookContext(
+            self.table, spark, final_path=final_table_path(self.table.base_path), stages=stages, read_table=read_table
+        )
+        run_before_hooks(context, commit)
         return commit
 
     def publish(
@@ -286,7 +293,7 @@ class Change:
         done = PublishedCommit(commit.instant, commit.action, commit.metadata)
         if is_written_aside(base_path):
             return done  # the table is not at its path yet; the door runs the hooks when it is
-        return run_after_hooks(HookContext(self.table, spark, stages), done)
+        return run_after_hooks(HookContext(self.table, spark, stages=stages), done)
 
     def _publish_in_turn(self, commit: PendingCommit, check: CheckCommits | None) -> None:
         """Publish the commit in a transaction, so that no other commit comes between its checks and its completed file."""

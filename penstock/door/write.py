@@ -24,6 +24,7 @@ from penstock.commit.run_hooks import check_hooks, run_after_hooks
 from penstock.commit.swap_tables import OVERWRITE, finish_overwrite, new_table_path, swap_tables
 from penstock.door.follow_ups import follow_up
 from penstock.door.interrupts import end_at_interrupt
+from penstock.door.preview import read_preview
 from penstock.errors import AlreadyExists, CommitUnknown, OptionError, StorageError, TableChanged, TableExists, TableNotFound
 from penstock.hooks import HookContext, PublishedCommit
 from penstock.index import make_index
@@ -258,7 +259,7 @@ def _overwrite(request: _Request) -> tuple[PublishedCommit, TableState]:
         raise StorageError(f"overwriting {request.base_path} failed, the old table is as it was: {e.__cause__}") from e
     swap_tables(storage, new_path, request.base_path, commit.instant)
     table = replace(table, base_path=request.base_path)
-    return run_after_hooks(HookContext(table, request.spark, request.stages), commit), table
+    return run_after_hooks(HookContext(table, request.spark, stages=request.stages), commit), table
 
 
 def _refuse_foreign_files(storage: Storage, base_path: str) -> None:
@@ -304,7 +305,14 @@ def _run_operation(
     request.stages.restart(f"{settings.operation} {settings.table_name}")
     run = OPERATIONS[settings.operation]
     context = WriteContext(
-        request.spark, table, settings, prepared, request.stages, unschedule_clustering, reads_table=callable(request.rows)
+        request.spark,
+        table,
+        settings,
+        prepared,
+        request.stages,
+        unschedule_clustering,
+        read_table=read_preview,
+        reads_table=callable(request.rows),
     )
     return run(context), table
 

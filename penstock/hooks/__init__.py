@@ -4,7 +4,16 @@
 them. A new hook is one file in this folder and one line in `HOOKS`.
 """
 
-from penstock.hooks.commit_hook import Hook, HookContext, HookFactory, HookOutcome, PendingCommit, PublishedCommit, ServiceOutcome
+from penstock.hooks.commit_hook import (
+    Hook,
+    HookContext,
+    HookFactory,
+    HookOutcome,
+    PendingCommit,
+    PublishedCommit,
+    ServiceOutcome,
+    TableReader,
+)
 from penstock.hooks.registered_hooks import HOOKS
 
 __all__ = [
@@ -16,4 +25,5 @@ __all__ = [
     "PendingCommit",
     "PublishedCommit",
     "ServiceOutcome",
+    "TableReader",
 ]

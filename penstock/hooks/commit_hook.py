@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.progress import Stages
 from penstock.table.state import TableState
@@ -20,7 +20,11 @@ from penstock.timeline.commit_file import CommitMetadata
 from penstock.timeline.instant import Action
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+
+#: Reads a table with a session: as it would be after a commit that is not published yet; with None, as it is now.
+TableReader: TypeAlias = Callable[["SparkSession", TableState, "PendingCommit | None"], "DataFrame"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,8 @@ class HookContext:
     final_path: str | None = None
     #: Shows the progress of the write; None for a service that shows none. Each hook is shown as a stage after the commit.
     stages: Stages | None = None
+    #: Reads the table as it is now, or as it would be after a pending commit. None for a table service.
+    read_table: TableReader | None = None
 
     @property
     def path(self) -> str:

@@ -9,6 +9,7 @@ from penstock.options.operation import Operation, spellings
 from penstock.options.option import Option, boolean, comma_list, count, filled, text, word, words
 from penstock.options.payload_names import HUDI_PAYLOADS, PENSTOCK_PAYLOADS
 from penstock.registered_functions import is_registered
+from penstock.user_hooks import HookKind, is_registered_hook
 
 _MODEL: Final = "org.apache.hudi.common.model"
 
@@ -478,33 +479,48 @@ AVRO_EXTERNAL_TRANSFORMATION: Final = Option(
     aliases=("hoodie.avro.schema.externalTransformation",),
     accepted=True,
 )
+_VALIDATORS: Final = "org.apache.hudi.client.validator."
+EQUALITY_VALIDATOR: Final = f"{_VALIDATORS}SqlQueryEqualityPreCommitValidator"
+INEQUALITY_VALIDATOR: Final = f"{_VALIDATORS}SqlQueryInequalityPreCommitValidator"
+SINGLE_RESULT_VALIDATOR: Final = f"{_VALIDATORS}SqlQuerySingleResultPreCommitValidator"
+
+
+def _are_validators(names: str) -> bool:
+    """Whether all validators of a comma-separated list are Hudi's SQL validators, or functions that the user registered."""
+    known = (EQUALITY_VALIDATOR, INEQUALITY_VALIDATOR, SINGLE_RESULT_VALIDATOR)
+    return all(name in known or is_registered_hook(HookKind.VALIDATOR, name) for name in words(names))
+
+
 PRECOMMIT_VALIDATORS: Final[Option[tuple[str, ...]]] = Option(
     "hoodie.precommit.validators",
     words,
     (),
-    "Classes that check the new state of the table before the commit.",
-    supported=("",),
-    lacks="pre-commit validators",
-    instead="leave it out and check the DataFrame before the write",
+    "Validators, which check the table as it would be after the commit, and may refuse the commit: Hudi's classes "
+    f"`{EQUALITY_VALIDATOR}`, `{INEQUALITY_VALIDATOR}` and `{SINGLE_RESULT_VALIDATOR}`, and names that are registered with "
+    "`@penstock.validator`. Writes are checked, table services are not.",
+    supported=("", EQUALITY_VALIDATOR, INEQUALITY_VALIDATOR, SINGLE_RESULT_VALIDATOR),
+    is_also_supported=_are_validators,
+    case_sensitive=True,
+    lacks=JAVA_CLASSES,
+    instead="use Hudi's SQL validators, or register a Python function under this name with @penstock.validator",
 )
 PRECOMMIT_EQUALITY_QUERIES: Final = Option(
     "hoodie.precommit.validators.equality.sql.queries",
     text,
     "",
-    "SQL queries whose result must be the same before and after the write.",
-    waits_for="pre-commit validators",
+    "SQL queries, separated by `;`, whose result must be the same before and after the write. `<TABLE_NAME>` stands for the "
+    "table.",
 )
 PRECOMMIT_INEQUALITY_QUERIES: Final = Option(
     "hoodie.precommit.validators.inequality.sql.queries",
     text,
     "",
-    "SQL queries whose result must differ before and after the write.",
-    waits_for="pre-commit validators",
+    "SQL queries, separated by `;`, whose result must differ before and after the write. `<TABLE_NAME>` stands for the table.",
 )
 PRECOMMIT_SINGLE_VALUE_QUERIES: Final = Option(
     "hoodie.precommit.validators.single.value.sql.queries",
     text,
     "",
-    "SQL queries, each with the single value that it must return after the write.",
-    waits_for="pre-commit validators",
+    "SQL queries with the single value that each must return after the write: `<query>#<value>`, separated by `;`. "
+    "`<TABLE_NAME>` stands for the table.",
 )

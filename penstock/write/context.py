@@ -7,6 +7,7 @@ from functools import cached_property
 
 from pyspark.sql import SparkSession
 
+from penstock.hooks import TableReader
 from penstock.index import Index, load_index
 from penstock.keys.partition_fields import partition_columns
 from penstock.options import Options
@@ -31,6 +32,8 @@ class WriteContext:
     unschedule: Unschedule
     #: Whether the incoming rows were read from the table itself, so that a concurrent commit may change them.
     reads_table: bool = False
+    #: Reads the table for validators, also as it would be after the commit; None for a dry run.
+    read_table: TableReader | None = None
 
     @property
     def options(self) -> Options:

@@ -69,6 +69,7 @@ def publish(
         replaced=replaced,
         spark=write.spark,
         stages=write.stages,
+        read_table=write.read_table,
         published=partial(write.index.after_publish, files_with_deletes),
         check=check,
     )

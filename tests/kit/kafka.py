@@ -73,7 +73,7 @@ class Kafka:
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
         """Create an empty topic."""
-        from confluent_kafka.admin import NewTopic
+        from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
         admin = self._admin()  # must live until the topic is there
         for created in admin.create_topics([NewTopic(name, partitions, 1)]).values():

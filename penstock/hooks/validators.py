@@ -1,0 +1,260 @@
+"""Validators: checks of the table as it would be after a commit. A validator that refuses undoes the write.
+
+There are the three SQL validators of Hudi, by their Java names, and Python functions of users. They run for writes, not for table
+services, which change no rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from penstock import options as o
+from penstock.errors import OptionError, PenstockError, ValidationFailed
+from penstock.hooks.commit_hook import Hook, HookContext, PendingCommit
+from penstock.hooks.notice import CommitNotice, make_notice
+from penstock.options import Option, Options
+from penstock.user_hooks import HookKind, find_hook_function
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_TABLE = "<TABLE_NAME>"
+#: How many rows of a result an error shows.
+_ROWS_SHOWN = 5
+
+
+class TablePreview:
+    """A table before and after a commit that is not published yet. Validators of users are called with it.
+
+    Args:
+        context: the table, its session, and the function that reads the table.
+    """
+
+    def __init__(self, context: HookContext, commit: PendingCommit) -> None:
+        self._context = context
+        self._commit = commit
+
+    @cached_property
+    def notice(self) -> CommitNotice:
+        """What the commit would write: the operation, counts of rows, partitions, write stats and options."""
+        return make_notice(self._context.table, self._commit)
+
+    @cached_property
+    def after(self) -> DataFrame:
+        """The rows of the table as they would be after the commit, with meta columns."""
+        return self._read(self._commit)
+
+    @cached_property
+    def before(self) -> DataFrame:
+        """The rows of the table as they are now. A table without commits has no rows, and the columns of `after`."""
+        if not self._context.table.timeline.writes:
+            return self.after.limit(0)
+        return self._read(None)
+
+    def _read(self, commit: PendingCommit | None) -> DataFrame:
+        """Return the rows of the table after a commit, or now."""
+        context = self._context
+        assert context.read_table is not None
+        assert context.spark is not None
+        return context.read_table(context.spark, context.table, commit)
+
+
+#: Checks a preview, and raises ValidationFailed if the commit must not be published.
+Validator = Callable[[TablePreview], None]
+
+
+@dataclass(frozen=True)
+class Validators(Hook):
+    """Runs the validators of the options before each commit of a write."""
+
+    context: HookContext
+    #: By name. Names may occur in the options twice, and then run once.
+    validators: dict[str, Validator]
+
+    def before_commit(self, commit: PendingCommit) -> None:
+        """Run the validators one after the other.
+
+        Raises:
+            ValidationFailed: a validator refuses the commit.
+        """
+        if self.context.read_table is None or self.context.spark is None:
+            return  # a table service: it moves rows and changes none
+        preview = TablePreview(self.context, commit)
+        for name, validate in self.validators.items():
+            try:
+                validate(preview)
+            except PenstockError:
+                raise
+            except Exception as e:  # of Spark, or of a function of the user
+                first_line = str(e).strip().partition("\n")[0]
+                raise ValidationFailed(f"validator {name} raised {type(e).__name__}: {first_line}. Nothing was written") from e
+
+
+def make_validators(context: HookContext) -> Hook | None:
+    """Return the hook that runs the validators of the options; None if there are none.
+
+    Raises:
+        OptionError: a validator lacks its queries, or is not registered.
+    """
+    options = context.table.options
+    validators: dict[str, Validator] = {}
+    for name in options[o.PRECOMMIT_VALIDATORS]:
+        validators[name] = _make_validator(name, options)
+    return Validators(context, validators) if validators else None
+
+
+def _make_validator(name: str, options: Options) -> Validator:
+    """Return the validator of a name: one of Hudi's classes, or a function that a user registered."""
+    if name == o.EQUALITY_VALIDATOR:
+        return SameResult(name, _split_queries(name, o.PRECOMMIT_EQUALITY_QUERIES, options))
+    if name == o.INEQUALITY_VALIDATOR:
+        return OtherResult(name, _split_queries(name, o.PRECOMMIT_INEQUALITY_QUERIES, options))
+    if name == o.SINGLE_RESULT_VALIDATOR:
+        return SingleResult(name, _split_queries(name, o.PRECOMMIT_SINGLE_VALUE_QUERIES, options))
+    return OwnValidator(name, find_hook_function(HookKind.VALIDATOR, name))
+
+
+def _split_queries(name: str, option: Option[str], options: Options) -> tuple[str, ...]:
+    """Return the queries of a validator, which an option separates by semicolons.
+
+    Raises:
+        OptionError: there is no query, or a query without an expected value, for the validator that needs one.
+    """
+    queries = tuple(query.strip() for query in options[option].split(";") if query.strip())
+    if not queries:
+        raise OptionError(f"validator {name} needs {option.key}: its queries, separated by semicolons")
+    for query in queries:
+        if name == o.SINGLE_RESULT_VALIDATOR and "#" not in query:
+            raise OptionError(f"{option.key} has the query {query!r} without an expected value; write <query>#<value>")
+        if _TABLE not in query:
+            raise OptionError(f"{option.key} has the query {query!r} without {_TABLE}, which stands for the table")
+    return queries
+
+
+@dataclass(frozen=True)
+class SameResult:
+    """Refuses a commit that changes the result of a query. Results are compared as bags of rows."""
+
+    name: str
+    queries: tuple[str, ...]
+
+    def __call__(self, preview: TablePreview) -> None:
+        """Raise ValidationFailed if a query has another result after the commit."""
+        for query in self.queries:
+            with _results(query, preview) as (old, new):
+                if not _is_same(old, new):
+                    raise _refuse(self.name, preview, query, f"{_show(old)}, as before the commit", _show(new))
+
+
+@dataclass(frozen=True)
+class OtherResult:
+    """Refuses a commit that does not change the result of a query."""
+
+    name: str
+    queries: tuple[str, ...]
+
+    def __call__(self, preview: TablePreview) -> None:
+        """Raise ValidationFailed if a query has the same result after the commit."""
+        for query in self.queries:
+            with _results(query, preview) as (old, new):
+                if _is_same(old, new):
+                    raise _refuse(self.name, preview, query, "another result than before the commit", _show(new))
+
+
+@dataclass(frozen=True)
+class SingleResult:
+    """Refuses a commit after which a query does not return exactly one row with the expected value, compared as text."""
+
+    name: str
+    queries: tuple[str, ...]
+
+    def __call__(self, preview: TablePreview) -> None:
+        """Raise ValidationFailed if a query returns another value, or not one row."""
+        for text in self.queries:
+            query, _, expected = text.rpartition("#")
+            with _result(query, preview.after) as frame:
+                numbered = frame.toDF(*[f"column{at}" for at in range(len(frame.columns))])
+                rows = numbered.selectExpr("cast(column0 as string)").limit(2).collect()
+            found = [row[0] for row in rows]
+            if found != [expected.strip()]:
+                shown = str(found[0]) if len(found) == 1 else ("no row" if not found else "more than one row")
+                raise _refuse(self.name, preview, query.strip(), expected.strip(), shown)
+
+
+@dataclass(frozen=True)
+class OwnValidator:
+    """Calls a function of the user. It accepts with None or True; False, or a text that says why, refuses the commit."""
+
+    name: str
+    function: Callable[[TablePreview], Any]
+
+    def __call__(self, preview: TablePreview) -> None:
+        """Raise ValidationFailed if the function refuses the commit."""
+        answer = self.function(preview)
+        if answer is None or answer is True:
+            return
+        why = answer if isinstance(answer, str) else f"it returned {answer!r}"
+        raise ValidationFailed(f"validator {self.name} refuses {_name_commit(preview)}: {why}. Nothing was written")
+
+
+@contextmanager
+def _result(query: str, table: DataFrame) -> Iterator[DataFrame]:
+    """Yield the result of a query over a DataFrame, as a lazy DataFrame that is valid in the `with` block.
+
+    Raises:
+        OptionError: Spark cannot run the query.
+    """
+    from pyspark.errors import AnalysisException, ParseException
+
+    # The name of the view must be unique in the session: several writes may be validated at the same time.
+    view = f"penstock_validated_{id(table)}"
+    table.createOrReplaceTempView(view)
+    try:
+        yield table.sparkSession.sql(query.replace(_TABLE, view))
+    except (AnalysisException, ParseException) as e:
+        first_line = str(e).strip().partition("\n")[0]
+        raise OptionError(f"the query {query.strip()!r} of a validator cannot be run: {first_line}. Nothing was written") from e
+    finally:
+        table.sparkSession.catalog.dropTempView(view)
+
+
+@contextmanager
+def _results(query: str, preview: TablePreview) -> Iterator[tuple[DataFrame, DataFrame]]:
+    """Yield the results of a query over the table before and after the commit."""
+    with _result(query, preview.before) as old, _result(query, preview.after) as new:
+        yield old, new
+
+
+def _is_same(old: DataFrame, new: DataFrame) -> bool:
+    """Whether two DataFrames have the same rows, each as often."""
+    return bool(old.exceptAll(new).isEmpty() and new.exceptAll(old).isEmpty())
+
+
+def _show(frame: DataFrame) -> str:
+    """Return the rows of a result for an error: the value if there is only one, otherwise the first rows."""
+    rows = [tuple(row) for row in frame.limit(_ROWS_SHOWN + 1).collect()]
+    if len(rows) == 1 and len(rows[0]) == 1:
+        return str(rows[0][0])
+    shown = ", ".join(str(row) for row in rows[:_ROWS_SHOWN])
+    return f"[{shown}{', …' if len(rows) > _ROWS_SHOWN else ''}]"
+
+
+def _name_commit(preview: TablePreview) -> str:
+    """Return the commit in words, for an error."""
+    return f"the {preview.notice.operation} at {preview.notice.instant} of {preview.notice.base_path}"
+
+
+def _refuse(name: str, preview: TablePreview, query: str, expected: str, found: str) -> ValidationFailed:
+    """Return the error of a query whose result is not the expected one."""
+    error = ValidationFailed(
+        f"validator {name.rpartition('.')[2]} refuses {_name_commit(preview)}: the query {query!r} would return {found}; "
+        f"expected {expected}. Nothing was written"
+    )
+    error.query = query
+    error.expected = expected
+    error.found = found
+    return error
