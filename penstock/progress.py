@@ -88,6 +88,11 @@ class Stages:
         if self._display and (self._finished or self._doing):
             self._display.close(self.title, *self._summarize(error))
 
+    @property
+    def seconds(self) -> float:
+        """The seconds since the operation began."""
+        return clock.monotonic_s() - self._began
+
     def restart(self, title: str) -> None:
         """Begin the operation, or begin it again, under a new title. Stages of an earlier attempt are forgotten."""
         self.title = title

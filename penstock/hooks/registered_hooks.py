@@ -6,6 +6,7 @@ from penstock.hooks.catalog_sync import make_catalog_sync
 from penstock.hooks.commit_hook import HookFactory
 from penstock.hooks.http_callback import make_http_callback
 from penstock.hooks.kafka_callback import make_kafka_callback
+from penstock.hooks.metrics import make_metrics
 from penstock.hooks.own_callbacks import make_own_callbacks
 from penstock.hooks.validators import make_validators
 
@@ -15,6 +16,7 @@ HOOKS: dict[str, HookFactory] = {
     "http_callback": make_http_callback,
     "kafka_callback": make_kafka_callback,
     "own_callbacks": make_own_callbacks,
+    "metrics": make_metrics,
     # Catalog sync is the last, as in Hudi: a callback that fails or is slow must not see a catalog ahead of it.
     "catalog sync": make_catalog_sync,
 }

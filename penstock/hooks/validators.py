@@ -181,8 +181,7 @@ class SingleResult:
                 rows = numbered.selectExpr("cast(column0 as string)").limit(2).collect()
             found = [row[0] for row in rows]
             if found != [expected.strip()]:
-                shown = str(found[0]) if len(found) == 1 else ("no row" if not found else "more than one row")
-                raise _refuse(self.name, preview, query.strip(), expected.strip(), shown)
+                raise _refuse(self.name, preview, query.strip(), expected.strip(), _show_single(found))
 
 
 @dataclass(frozen=True)
@@ -241,6 +240,13 @@ def _show(frame: DataFrame) -> str:
         return str(rows[0][0])
     shown = ", ".join(str(row) for row in rows[:_ROWS_SHOWN])
     return f"[{shown}{', …' if len(rows) > _ROWS_SHOWN else ''}]"
+
+
+def _show_single(values: list[str | None]) -> str:
+    """Return the result of a query that must return one row, for an error."""
+    if not values:
+        return "no row"
+    return str(values[0]) if len(values) == 1 else "more than one row"
 
 
 def _name_commit(preview: TablePreview) -> str:

@@ -23,6 +23,7 @@ from penstock.options.keys import *  # noqa: F403
 from penstock.options.layout import *  # noqa: F403
 from penstock.options.memory import *  # noqa: F403
 from penstock.options.metadata_table import *  # noqa: F403
+from penstock.options.metrics import *  # noqa: F403
 from penstock.options.operation import Operation as Operation
 from penstock.options.option import Family as Family
 from penstock.options.option import IgnoredOptionWarning as IgnoredOptionWarning

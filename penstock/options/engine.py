@@ -20,8 +20,6 @@ WRITE_EXECUTOR: Final = Family("hoodie.write.executor.", "Queue between the read
 WRITE_BUFFER: Final = Family(
     "hoodie.write.buffer.", "Size of the queue between the reading and the writing thread of a JVM task."
 )
-METRICS: Final = Family("hoodie.metrics.", "Metrics reporters. `hoodie.metrics.on` has no effect.")
-METRICS_COMPACTION: Final = Family("hoodie.metricscompaction.", "Metrics of compaction.")
 METASERVER: Final = Family("hoodie.metaserver.", "Server that stores the timeline. `hoodie.metaserver.enabled` is refused.")
 SERVICE_MANAGER: Final = Family(
     "hoodie.table.service.manager.", "Server that runs table services. `hoodie.table.service.manager.enabled` is refused."
@@ -120,14 +118,6 @@ WRITE_STATUS_CLASS: Final = Option(
     case_sensitive=True,
     lacks=JAVA_CLASSES,
     instead="leave it out",
-)
-METRICS_ON: Final = Option(
-    "hoodie.metrics.on",
-    boolean,
-    False,
-    "Report metrics.",
-    supported=("false",),
-    ignored="Penstock reports no metrics; Table.history() has the counts and times of every commit",
 )
 METASERVER_ENABLED: Final = Option(
     "hoodie.metaserver.enabled",

@@ -74,7 +74,7 @@ def running_server(tls: ssl.SSLContext | None = None) -> Iterator[Recorder]:
             recorder.received.append(Received(self.command, self.path, dict(self.headers.items()), body))
             recorder.answer(self)
 
-        do_POST = do_PUT = do_GET = _handle
+        do_POST = do_PUT = do_GET = do_DELETE = _handle
 
         def log_message(self, *args: Any) -> None:
             """Print nothing."""

@@ -28,7 +28,6 @@ MANY = {
     METAFILE: "true",
     "hoodie.metadata.index.column.stats.enable": "true",
     "hoodie.metadata.record.index.enable": "true",
-    "hoodie.metrics.on": "true",
     "hoodie.table.checksum": "1",
 }
 

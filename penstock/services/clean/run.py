@@ -21,6 +21,7 @@ from penstock.commit.modes import is_lazy
 from penstock.errors import AlreadyExists, CorruptFile, StorageError, WriteConflict
 from penstock.filegroup.names import PARTITION_METAFILE, parse_base_name, parse_log_name
 from penstock.filegroup.partitions import is_metafile
+from penstock.hooks.metrics import report_service
 from penstock.progress import Stages, format_count
 from penstock.services.clean.schedule import schedule_clean
 from penstock.services.rollback.failed_writes import roll_back_expired
@@ -129,6 +130,7 @@ def run_clean(spark: SparkSession | None, table: TableState, instant: Instant, s
     )
     with suppress(AlreadyExists):
         transition(storage, base_path, instant, State.COMPLETED, write_clean_result(result))
+    report_service(table, Action.CLEAN, duration_ms=result.milliseconds, files_deleted=result.files_deleted)
     return result
 
 

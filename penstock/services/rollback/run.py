@@ -25,6 +25,7 @@ from penstock.filegroup.names import UNKNOWN_WRITE_TOKEN, log_file_name, next_lo
 from penstock.filegroup.partitions import withdraw_partition
 from penstock.formats.avro.container import write_container
 from penstock.formats.log import encode_rollback_block
+from penstock.hooks.metrics import report_service
 from penstock.index import make_index
 from penstock.index.consistent_hashing import drop_changed_rings
 from penstock.services.rollback.plan import plan_rollback
@@ -136,6 +137,9 @@ def run_rollback(
     }
     with suppress(AlreadyExists):
         transition(storage, base_path, rollback, State.COMPLETED, write_container("HoodieRollbackMetadata", metadata))
+    duration_ms = int((clock.monotonic_s() - started) * 1000)
+    files_deleted = sum(len(partition["successDeleteFiles"]) for partition in partitions.values())
+    report_service(table, Action.ROLLBACK, duration_ms=duration_ms, files_deleted=files_deleted)
     return rollback.time
 
 

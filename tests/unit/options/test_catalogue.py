@@ -535,7 +535,6 @@ IGNORED: list[tuple[str, object, str]] = [
     ("hoodie.datasource.overwrite.mode", "dynamic", "SQL INSERT OVERWRITE only"),
     ("hoodie.write.auto.upgrade", True, "stays at version 6"),
     ("hoodie.merge.data.validation.enabled", True, "does not count"),
-    ("hoodie.metrics.on", True, "no metrics"),
     ("hoodie.errortable.enable", True, "fails the write"),
     ("hoodie.cleaner.delete.bootstrap.base.file", True, "bootstrapped tables only"),
     ("hoodie.index.hbase.qps.allocator.class", "com.acme.Quota", "qps.fraction"),

@@ -1,0 +1,124 @@
+"""Metrics of commits, cleans and rollbacks, with Hudi's names: `<prefix>.<action>.<metric>`, such as `trips.commit.duration`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from penstock import clock
+from penstock import options as o
+from penstock.hooks.commit_hook import Hook, HookContext, PublishedCommit
+from penstock.hooks.reporters import Reporter, make_reporters
+from penstock.options.operation import Operation
+from penstock.progress import Stages
+from penstock.table.state import TableState
+from penstock.timeline.commit_file import WriteStat
+from penstock.timeline.instant import Action, parse_time
+from penstock.user_warning import warn_user
+
+#: Services whose metrics do not have the action of the completed file.
+_ACTIONS = {Operation.COMPACT.stored: Action.COMPACTION, Operation.LOG_COMPACT.stored: Action.LOG_COMPACTION}
+#: The stages of a write that locate keys.
+_INDEX_STAGES = ("tag", "index")
+
+
+@dataclass(frozen=True)
+class Metrics(Hook):
+    """Reports the metrics of each commit, of writes and of table services."""
+
+    context: HookContext
+    reporters: tuple[Reporter, ...]
+
+    def after_commit(self, commit: PublishedCommit) -> None:
+        """Report the metrics of a commit. An error of a reporter is reported by the caller."""
+        table = self.context.table
+        action = _ACTIONS.get(commit.operation, commit.action)
+        values = _count_commit(table, commit, self.context.stages)
+        named = _add_names(table, action.value, values)
+        if self.context.stages is not None:
+            named |= _add_names(table, "index", _time_index(commit, self.context.stages))
+        for report in self.reporters:
+            report(named)
+
+
+def make_metrics(context: HookContext) -> Hook | None:
+    """Return the hook that reports metrics; None if the options do not ask for it.
+
+    Raises:
+        OptionError: the reporter cannot be used.
+    """
+    reporters = make_reporters(context.table.options, _prefix(context.table))
+    return Metrics(context, tuple(reporters)) if reporters else None
+
+
+def report_service(table: TableState, action: Action, *, duration_ms: int, files_deleted: int) -> None:
+    """Report the metrics of a clean or rollback, which hooks are not called for. An error of a reporter becomes a warning."""
+    values = {"duration": duration_ms, "numFilesDeleted": files_deleted}
+    try:
+        for report in make_reporters(table.options, _prefix(table)):
+            report(_add_names(table, action.value, values))
+    except Exception as e:  # a clean or rollback must not fail because of its metrics
+        warn_user(f"metrics of the {action.value} of {table.base_path} were not reported: {type(e).__name__}: {e}")
+
+
+def _prefix(table: TableState) -> str:
+    """Return the first part of the names of metrics."""
+    return table.options[o.METRICS_PREFIX] or table.config.name
+
+
+def _add_names(table: TableState, action: str, values: Mapping[str, float]) -> dict[str, float]:
+    """Return metrics by their full names."""
+    return {f"{_prefix(table)}.{action}.{name}": value for name, value in values.items()}
+
+
+def _count_commit(table: TableState, commit: PublishedCommit, stages: Stages | None) -> dict[str, float]:
+    """Return the metrics of a commit, by Hudi's names.
+
+    Args:
+        stages: the stages of the operation, which know how long it took; None: the time since its instant was taken.
+    """
+    stats = commit.metadata.stats
+    new_files = [stat for stat in stats if stat.prev_commit == "null"]
+    began_ms = _epoch_ms(table, commit.instant)
+    values: dict[str, float] = {
+        "commitTime": began_ms,
+        "duration": int(stages.seconds * 1000) if stages is not None else max(clock.now_ms() - began_ms, 0),
+        "totalPartitionsWritten": len(commit.metadata.by_partition()),
+        "totalFilesInsert": len(new_files),
+        "totalFilesUpdate": len(stats) - len(new_files),
+        "totalRecordsWritten": sum(stat.num_writes for stat in stats),
+        "totalUpdateRecordsWritten": sum(stat.num_update_writes for stat in stats),
+        "totalInsertRecordsWritten": sum(stat.num_inserts for stat in stats),
+        "totalRecordsDeleted": sum(stat.num_deletes for stat in stats),
+        "totalBytesWritten": commit.metadata.bytes_written,
+        "totalScanTime": _sum_times(stats, "totalScanTime"),
+        "totalCreateTime": _sum_times(stats, "totalCreateTime"),
+        "totalUpsertTime": _sum_times(stats, "totalUpsertTime"),
+        "totalCompactedRecordsUpdated": sum(stat.total_updated_records_compacted for stat in stats),
+        "totalLogFilesCompacted": sum(stat.total_log_files_compacted for stat in stats),
+        "totalLogFilesSize": sum(stat.total_log_size_compacted for stat in stats),
+    }
+    ages = {"commitFreshnessInMs": "penstock.freshness.ms", "commitLatencyInMs": "penstock.latency.ms"}
+    for name, key in ages.items():
+        if key in commit.metadata.extra:
+            values[name] = int(commit.metadata.extra[key])
+    return values
+
+
+def _time_index(commit: PublishedCommit, stages: Stages) -> dict[str, float]:
+    """Return how long the index took, under the name of the operation; nothing if the operation needed no index."""
+    seconds = [stage.seconds for stage in stages.done if stage.name in _INDEX_STAGES]
+    return {f"{commit.operation}.duration": int(sum(seconds) * 1000)} if seconds else {}
+
+
+def _sum_times(stats: tuple[WriteStat, ...], name: str) -> int:
+    """Return the sum of a time in the runtime stats of files, in milliseconds. Hudi leaves them out for some files."""
+    return sum((stat.runtime_stats or {}).get(name) or 0 for stat in stats)
+
+
+def _epoch_ms(table: TableState, instant: str) -> int:
+    """Return an instant time in milliseconds since the epoch. Instants are in the machine's time zone, or in UTC."""
+    at: datetime = parse_time(instant)
+    zoned = at.replace(tzinfo=timezone.utc) if table.config.timeline_utc else at.astimezone()
+    return int(zoned.timestamp() * 1000)
