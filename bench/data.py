@@ -26,6 +26,12 @@ TINY = 1_000
 ROWS_PER_PARTITION_OF_MANY = 100
 GROUPS = 40
 WIDE_COLUMNS = 200
+#: The table of very many columns.
+COLUMNS = 1_000
+COLUMNS_ROWS = 3_000
+#: The table of very many partitions.
+PARTITIONS = 5_000
+ROWS_PER_PARTITION = 20
 MODULUS = 9973
 
 #: One row per city. Exact in every engine: integers, decimals, counts and string bounds, no float sums.
@@ -61,6 +67,10 @@ MORE_CHECKS: dict[str, tuple[Check, ...]] = {
     "wide": (
         Check("c012", "sum(c012)", "sum(c012)", _sum),
         Check("c196", "sum(c196)", "sum(c196)", _sum),
+    ),
+    "columns": (
+        Check("c012", "sum(c012)", "sum(c012)", _sum),
+        Check("c996", "sum(c996)", "sum(c996)", _sum),
     ),
     "nested": (
         Check("address", "sum(address.zip)", "sum(address['zip'])", lambda c: _sum(pc.struct_field(c, "zip"))),
@@ -371,6 +381,31 @@ def make_nested(folder: Path, rows: int, partitions: int) -> Truth:
     return _load_and_upsert(NestedMaker(folder, seed=23), "nested", max(1000, rows // 10))
 
 
+def make_columns(folder: Path, rows: int, partitions: int) -> Truth:
+    """Make the input of a table of 1,000 columns, with 3,000 rows at most."""
+    make, truth = WideMaker(folder, seed=29), Truth()
+    make.columns = COLUMNS
+    base = load_by_city(make, "columns", min(COLUMNS_ROWS, rows // 100))
+    truth["columns"] = checksum(base, "columns")
+    state = State(make, base, truth, "columns")
+    state.apply("columns_up", make.update(base, 0.10))
+    state.apply("columns_one", make.update(state.rows, 1), files=1)
+    return truth
+
+
+def make_partitions(folder: Path, rows: int, partitions: int) -> Truth:
+    """Make the input of a table of 5,000 partitions at most: one batch of all rows in any order, and batches of one row."""
+    make, count = Maker(folder, seed=31), min(PARTITIONS, rows // 200)
+    names = pa.array([f"p{i:05d}" for i in range(count)])
+    table = make.new(count * ROWS_PER_PARTITION, names.take(pa.array(np.repeat(np.arange(count), ROWS_PER_PARTITION))))
+    truth: Truth = {"partitions": len(table), "partitions.one": ROWS_PER_PARTITION}
+    make.write("partitions", table, files=4)
+    for i in (1, 2, 3):
+        make.write(f"partitions_one{i}", make.update(table, 1, names.to_pylist()), files=1)
+        truth[f"partitions_one{i}"] = len(table)
+    return truth
+
+
 def _load_and_upsert(make: Maker, name: str, rows: int) -> Truth:
     truth: Truth = {}
     base = load_by_city(make, name, rows)
@@ -387,6 +422,8 @@ SECTIONS: dict[str, Callable[[Path, int, int], Truth]] = {
     "ordered": make_ordered,
     "wide": make_wide,
     "nested": make_nested,
+    "columns": make_columns,
+    "partitions": make_partitions,
 }
 
 

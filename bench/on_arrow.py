@@ -76,11 +76,15 @@ def t_load(src: Path, root: str, commit: str, codec: str) -> None:
 
 def t_load_many(src: Path, root: str, commit: str, codec: str) -> None:
     """Write a file clustered by city: one output file per run of rows."""
-    t = read(src)
-    runs = pc.run_end_encode(t["city"].combine_chunks())
+    t_store_runs(read(src), root, commit, codec)
+
+
+def t_store_runs(rows: pa.Table, root: str, commit: str, codec: str) -> None:
+    """Write rows that are sorted by city: one new file per city."""
+    cities = pc.run_end_encode(rows["city"].combine_chunks())
     start = 0
-    for city, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
-        store(with_meta(t.slice(start, end - start), commit, "base"), f"{root}/{city}", f"base-{commit}", codec)
+    for city, end in zip(cities.values.to_pylist(), cities.run_ends.to_pylist(), strict=True):
+        store(with_meta(rows.slice(start, end - start), commit, "base"), f"{root}/{city}", f"base-{commit}", codec)
         start = end
 
 
@@ -169,11 +173,24 @@ class Limit(Engine):
 
     def upsert(self, table: str, src: str, index: str = "", cities: list[str] | None = None, delete: bool = False) -> None:
         commit = self.commit()
+        if not os.path.exists(self.path(table)):
+            self._store_new(table, src, commit)
+            return
         tasks = [(t, f"{self.path(table)}/{g}", commit, self.codec) for g, t in self.split(table, src).items()]
         if TABLES[table].merge_on_read:
             self.each(t_append, tasks)
         else:
             self.each(t_upsert, [(*t, delete) for t in tasks])
+
+    def _store_new(self, table: str, src: str, commit: str) -> None:
+        """Write a batch to new folders. Each process gets about half of the cities."""
+        batch = pq.read_table(src)
+        batch = batch.take(pc.sort_indices(batch["city"])).combine_chunks()
+        cities = batch["city"].to_numpy(zero_copy_only=False)
+        middle = int(np.searchsorted(cities, cities[len(cities) // 2])) if len(cities) else 0
+        # take, not slice: a slice travels to its process with all rows
+        halves = [batch.take(pa.array(np.arange(*bounds))) for bounds in ((0, middle), (middle, len(batch)))]
+        self.each(t_store_runs, [(half, self.path(table), commit, self.codec) for half in halves if len(half)])
 
     def delete(self, table: str, src: str) -> None:
         self.upsert(table, src, delete=True)
@@ -257,6 +274,8 @@ class DeltaRs(Engine):
         )
 
     def upsert(self, table: str, src: str, index: str = "", cities: list[str] | None = None) -> None:
+        if not os.path.exists(self.path(table)):
+            raise NotImplementedError
         self.merge(table, src, cities).when_matched_update_all().when_not_matched_insert_all().execute()
 
     def delete(self, table: str, src: str) -> None:
@@ -313,6 +332,8 @@ class PyIceberg(Engine):
         made.append(rows)
 
     def upsert(self, table: str, src: str, index: str = "", cities: list[str] | None = None) -> None:
+        if not os.path.exists(self.path(table)):
+            raise NotImplementedError
         self.open(table).upsert(pq.read_table(src), join_cols=["uuid"])
 
     def delete(self, table: str, src: str) -> None:

@@ -264,6 +264,17 @@ class Merging(SparkEngine):
         """Rewrite everything, sorted by a column if one is given."""
         raise NotImplementedError
 
+    def create(self, table: str, rows: Any) -> None:
+        """Create the table with these rows."""
+        raise NotImplementedError
+
+    def bulk_insert(self, table: str, src: str) -> None:
+        self.create(table, self.source(src, table))
+
+    def before(self, step: str, table: str) -> None:
+        if step == "W23a":  # MERGE needs a table
+            self.create(table, self.source(f"{self.data}/partitions").limit(0))
+
     def merge(self, table: str, src: str, then: str, cities: list[str] | None = None) -> None:
         """Run one MERGE statement."""
         self.source(src).createOrReplaceTempView("s")
@@ -301,15 +312,16 @@ class Delta(Merging):
     def read(self, table: str, **options: str) -> Any:
         return self.spark.read.format("delta").options(**options).load(self.path(table))
 
-    def bulk_insert(self, table: str, src: str) -> None:
+    def create(self, table: str, rows: Any) -> None:
         vectors = str(TABLES[table].merge_on_read).lower()
-        writer = self.source(src, table).write.format("delta").partitionBy("city")
+        writer = rows.write.format("delta").partitionBy("city")
         writer.option("delta.enableDeletionVectors", vectors).save(self.path(table))
 
     def optimize(self, table: str, column: str | None = None) -> None:
         self.spark.sql(f"OPTIMIZE {self.named(table)}" + (f" ZORDER BY ({column})" if column else "")).collect()
 
     def before(self, step: str, table: str) -> None:
+        super().before(step, table)
         if step in ("W3", "W4"):
             on = str(step == "W3").lower()
             self.spark.sql(f"ALTER TABLE {self.named(table)} SET TBLPROPERTIES (delta.enableChangeDataFeed = {on})")
@@ -338,11 +350,11 @@ class Iceberg(Merging):
     def read(self, table: str, **options: str) -> Any:
         return self.spark.table(self.named(table))
 
-    def bulk_insert(self, table: str, src: str) -> None:
+    def create(self, table: str, rows: Any) -> None:
         from pyspark.sql.functions import col
 
         mode = "merge-on-read" if TABLES[table].merge_on_read else "copy-on-write"
-        writer = self.source(src, table).writeTo(self.named(table)).using("iceberg").partitionedBy(col("city"))
+        writer = rows.writeTo(self.named(table)).using("iceberg").partitionedBy(col("city"))
         properties = {
             "write.parquet.compression-codec": self.codec,
             "write.distribution-mode": "none",
@@ -360,6 +372,7 @@ class Iceberg(Merging):
         self.spark.sql(f"CALL ice.system.rewrite_data_files({call})").collect()
 
     def before(self, step: str, table: str) -> None:
+        super().before(step, table)
         if step == "W12":
             newest = f"SELECT snapshot_id FROM {self.named(table)}.snapshots ORDER BY committed_at DESC LIMIT 2"
             self.since = self.spark.sql(newest).collect()[1][0]

@@ -43,7 +43,8 @@ def read_row_groups(
         positions: the positions in the file of the rows to read, ascending; row groups without any of them are skipped. None: all
             rows are read.
     """
-    wanted = [name for name in (columns or schema.names) if name in file.schema_arrow.names]
+    stored = frozenset(file.schema_arrow.names)
+    wanted = [name for name in (columns or schema.names) if name in stored]
     target = schema if columns is None else pa.schema([schema.field(name) for name in columns])
     start = 0
     for group in range(file.metadata.num_row_groups):

@@ -24,6 +24,8 @@ FOOTER_MAX_KEY = "hoodie_max_record_key"
 
 #: The fewest keys that a bloom filter is sized for.
 _LEAST_ENTRIES = 1_000
+#: Up to this many bytes, the keys of a file are joined to one array before the filter is built.
+_JOINED_KEYS_BYTES = 1 << 24
 
 
 def read_key_range(storage: Storage, base: BaseFile) -> tuple[str, str] | None:
@@ -118,8 +120,12 @@ class KeyFooter:
     def _build_filter(self, settings: BloomSettings, entries: int) -> BloomFilter:
         """Return a bloom filter sized for `entries` keys that holds the keys added so far."""
         bloom = BloomFilter.create(settings.kind, entries, settings.error_rate, settings.max_entries)
+        chunks: list[pa.Array] = []
         for keys in self._waiting:
-            bloom.add(keys)
+            chunks += keys.chunks
+        # Each call of `add` costs the same for one key as for a thousand, and so does each chunk.
+        is_small = sum(chunk.nbytes for chunk in chunks) <= _JOINED_KEYS_BYTES
+        bloom.add(pa.concat_arrays(chunks) if len(chunks) > 1 and is_small else pa.chunked_array(chunks, pa.string()))
         self._waiting = []
         return bloom
 

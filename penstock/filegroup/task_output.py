@@ -22,6 +22,7 @@ from penstock.filegroup.key_footer import BloomSettings
 from penstock.filegroup.markers import Marker, MarkerStyle, MarkerType, announce, check_open
 from penstock.filegroup.names import PARTITION_METAFILE, base_file_name, is_whole_metafile, mark_token, partition_metafile
 from penstock.storage import Storage, join
+from penstock.workers.part_scope import sync_files
 
 
 @dataclass(frozen=True)
@@ -171,6 +172,8 @@ class TaskOutput:
     def finish(self) -> None:
         """Sync this task's closed files to disk, and complete partition metafiles that another task wrote only in part.
 
+        If one Spark task runs many task descriptions, their files are synced together, before their results are returned.
+
         Raises:
             StorageError: the write is sealed: it was finished without this task. The files were deleted again.
         """
@@ -180,5 +183,4 @@ class TaskOutput:
             if not is_whole_metafile(storage.read(path)):
                 storage.replace(path, content)
         self.key_changes.close()
-        storage.sync([*self._metafiles, *self._created])
-        self._remove_if_sealed()
+        sync_files(storage, [*self._metafiles, *self._created], self._remove_if_sealed)

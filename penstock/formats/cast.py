@@ -20,18 +20,17 @@ def fit_to_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """
     if table.schema.equals(schema):
         return table
-    columns = [_cast_column(table, field) for field in schema]
+    names = frozenset(table.column_names)
+    columns = [_cast_column(table, field) if field.name in names else pa.nulls(table.num_rows, field.type) for field in schema]
     return pa.table(columns, schema=schema)
 
 
 def _cast_column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
-    """Return the table's column with the name of `field`, cast to the type of `field`; nulls if the table lacks the column.
+    """Return the table's column with the name of `field`, cast to the type of `field`.
 
     Raises:
         SchemaError: the column cannot be cast without loss.
     """
-    if field.name not in table.column_names:
-        return pa.nulls(table.num_rows, field.type)
     column = table[field.name]
     if column.type.equals(field.type):
         return column

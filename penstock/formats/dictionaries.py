@@ -72,6 +72,8 @@ def _repeats(values: pa.Array, rows_per_sample_row: float) -> bool:
         return True
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         return False
+    if rows_per_sample_row == 1:  # the sample is the whole row group, and nothing has to be estimated
+        return bool(distinct <= _MOST_DISTINCT_STRINGS * count)
     group_count = count * rows_per_sample_row
     return estimate_distinct(round(group_count), distinct, count) <= _MOST_DISTINCT_STRINGS * group_count
 

@@ -24,7 +24,7 @@ from penstock.index.bucket_hash import Buckets, FixedBuckets, have_bucket_ids
 from penstock.index.consistent_hashing import HashRings, has_rings
 from penstock.table.state import TableState
 from penstock.timeline.instant import Action
-from penstock.timeline.store import read_metadata
+from penstock.timeline.store import read_metadata, read_stats
 
 #: Key in the extra metadata of a commit: figures of its index as JSON. The field `"index"` is the name of the index.
 INDEX_FIGURES = "penstock.index"
@@ -72,8 +72,7 @@ def find_bucket_engine(table: TableState, file_ids: Sequence[str]) -> str | None
 def _newest_file_ids(table: TableState) -> list[str]:
     """Return the file ids in the newest commit that wrote any file; empty if the table has no such commit."""
     for instant in reversed(table.timeline.writes):
-        stats = read_metadata(table.storage, table.base_path, instant).stats
-        file_ids = [stat.file_id for stat in stats if stat.file_id]
+        file_ids = [file_id for (file_id,) in read_stats(table.storage, table.base_path, instant, ["fileId"]) if file_id]
         if file_ids:
             return file_ids
     return []

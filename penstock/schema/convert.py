@@ -11,6 +11,7 @@ with keys that are not strings, the null type, an interval or a variant.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.schema.arrow import arrow_to_struct, struct_to_arrow
-from penstock.schema.avro import Avro, AvroRecord, avro_to_struct, struct_to_avro
+from penstock.schema.avro import Avro, AvroRecord, avro_text, avro_to_struct, struct_to_avro
 from penstock.schema.model import check_names, make_nullable
 from penstock.schema.spark import SparkStruct, spark_to_struct, struct_to_spark
 
@@ -51,7 +52,13 @@ def avro_to_arrow(avro: Avro) -> pa.Schema:
     Raises:
         SchemaError: the argument is not the Avro schema of a record, or has a type that a table cannot have.
     """
-    return pa.schema(struct_to_arrow(avro_to_struct(avro)))
+    return _text_to_arrow(avro if isinstance(avro, str) else avro_text(avro))
+
+
+@functools.lru_cache(maxsize=64)
+def _text_to_arrow(text: str) -> pa.Schema:
+    """Return the Arrow schema of an Avro schema given as JSON. Tasks ask for the same schema many times for each file."""
+    return pa.schema(struct_to_arrow(avro_to_struct(text)))
 
 
 def spark_to_arrow(struct: Mapping[str, Any]) -> pa.Schema:

@@ -142,5 +142,5 @@ def is_file(storage: Storage, path: str) -> bool:
 
 def join(*parts: str) -> str:
     """Join path components with `/`. Empty components (the partition path of a non-partitioned table) are left out."""
-    head, *tail = (part for part in parts if part)
-    return "/".join([head.rstrip("/"), *(part.strip("/") for part in tail)]) or "/"
+    head, *tail = filter(None, parts)
+    return "/".join([head.rstrip("/"), *[part.strip("/") for part in tail]]) or "/"

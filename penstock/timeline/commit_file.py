@@ -7,7 +7,7 @@ write is about to insert into each partition and update in each file group.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -53,6 +53,8 @@ def _camel(name: str) -> str:
 
 
 _STAT_FIELDS = {_camel(f.name): f.name for f in fields(WriteStat) if f.name != "log"}
+#: Encodes an object without nested ones, with a line break after each of its fields.
+_FLAT = json.JSONEncoder(ensure_ascii=False, separators=(",\n        ", " : "))
 _LOG_FIELDS = ("logVersion", "logOffset", "baseFile", "logFiles", "recordsStats")
 
 
@@ -103,16 +105,46 @@ def write_commit(metadata: CommitMetadata, *, profile: bool = False) -> bytes:
             stat, as in Hudi's profiles.
     """
     content: dict[str, Any] = {
-        "partitionToWriteStats": {
-            path: [stat_to_json(stat, profile=profile) for stat in stats] for path, stats in metadata.by_partition().items()
-        },
         "compacted": metadata.compacted,
         "extraMetadata": dict(metadata.extra),
         "operationType": metadata.operation,
     }
     if metadata.replaced is not None:
         content["partitionToReplaceFileIds"] = {path: list(ids) for path, ids in metadata.replaced.items()}
-    return json.dumps(content, indent=2, separators=(",", " : "), ensure_ascii=False).encode()
+    stats = _write_partitions(metadata.by_partition(), profile)
+    return f'{{\n  "partitionToWriteStats" : {stats},{_write_json(content)[1:]}'.encode()
+
+
+def _write_json(value: Any) -> str:
+    """Encode a value as JSON, formatted as Hudi formats it."""
+    return json.dumps(value, indent=2, separators=(",", " : "), ensure_ascii=False)
+
+
+def _write_partitions(stats_by_partition: Mapping[str, Iterable[WriteStat]], profile: bool) -> str:
+    """Encode the write stats of all partitions as JSON, formatted as Hudi formats it, at their depth in the file.
+
+    Python's encoder is slow if it has to indent, and a commit may have very many write stats. So each of them is encoded without
+    indentation, with line breaks as separators.
+    """
+    parts: list[str] = []
+    for path, stats in stats_by_partition.items():
+        texts = [f"\n      {_write_stat(stat, profile)}" for stat in stats]
+        array = f"[{','.join(texts)}\n    ]" if texts else "[]"
+        parts.append(f"\n    {_FLAT.encode(path)} : {array}")
+    return f"{{{','.join(parts)}\n  }}" if parts else "{}"
+
+
+def _write_stat(stat: WriteStat, profile: bool) -> str:
+    """Encode a write stat as a JSON object at its depth in the file.
+
+    Args:
+        profile: whether the write stat is part of a workload profile.
+    """
+    values = stat_to_json(stat, profile=profile)
+    if stat.log or stat.cdc_stats is not None or stat.runtime_stats is not None:  # objects and lists inside the object
+        # A line break inside a JSON string is escaped, so each line break here begins a line of the formatted text.
+        return _write_json(values).replace("\n", "\n      ")
+    return f"{{\n        {_FLAT.encode(values)[1:-1]}\n      }}"
 
 
 def stat_to_json(stat: WriteStat, *, profile: bool = False) -> dict[str, Any]:
@@ -179,6 +211,29 @@ def read_commit_schema(data: bytes, file_name: str) -> tuple[str, str | None]:
     content = _parse_json(data, file_name)
     try:
         return _read_operation(content), _read_extra(content).get("schema") or None
+    except (AttributeError, TypeError) as e:
+        raise CorruptFile(f"{file_name} is not commit metadata: {e}") from e
+
+
+def read_stat_fields(data: bytes, file_name: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Return some fields of every write stat of a commit. A field that a write stat lacks is None.
+
+    This is faster than `read_commit`, because the write stats, which may be many, are not converted to `WriteStat`s.
+
+    Args:
+        data: the content of the commit's file.
+        file_name: the name of the file, for errors.
+        keys: the names of the fields as the file spells them.
+
+    Raises:
+        CorruptFile: the file is empty, torn, or not commit metadata.
+    """
+    content = _parse_json(data, file_name)
+    try:
+        found: list[tuple[Any, ...]] = []
+        for stats in (content.get("partitionToWriteStats") or {}).values():
+            found += [tuple(map(stat.get, keys)) for stat in stats]
+        return found
     except (AttributeError, TypeError) as e:
         raise CorruptFile(f"{file_name} is not commit metadata: {e}") from e
 

@@ -6,13 +6,14 @@ one succeeds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from penstock import clock
 from penstock.errors import AlreadyExists, CorruptFile, WriteConflict
 from penstock.storage import Storage, join
-from penstock.timeline.commit_file import CommitMetadata, WriteStat, read_commit, read_commit_schema
+from penstock.timeline.commit_file import CommitMetadata, WriteStat, read_commit, read_commit_schema, read_stat_fields
 from penstock.timeline.instant import Action, Instant, State, format_time, next_time
 from penstock.timeline.timeline import Timeline
 
@@ -140,6 +141,14 @@ def require_pending(storage: Storage, base_path: str, instant: Instant) -> None:
 def read_metadata(storage: Storage, base_path: str, instant: Instant) -> CommitMetadata:
     """Read the commit metadata of a completed write. Raises CorruptFile if the metadata cannot be parsed."""
     return read_commit(storage.read(instant_path(base_path, instant)), instant.file_name)
+
+
+def read_stats(storage: Storage, base_path: str, instant: Instant, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Return some fields of every write stat of a completed write, by the names that the file has for them.
+
+    Write stats are not converted to `WriteStat`s, which saves time. Raises CorruptFile if the file is not commit metadata.
+    """
+    return read_stat_fields(storage.read(instant_path(base_path, instant)), instant.file_name, keys)
 
 
 def read_log_stat(storage: Storage, base_path: str, time: str, file_name: str) -> WriteStat | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -25,9 +25,21 @@ def encode_results(work: Callable[[], Iterable[Any]]) -> list[str]:
         work: a function without arguments that returns the results.
     """
     try:
-        return [json.dumps({"ok": result}, default=asdict) for result in work()]
+        return [json.dumps({"ok": result}, default=_fields_by_name) for result in work()]
     except PenstockError as e:
         return [json.dumps({"error": type(e).__name__, "message": str(e)})]
+
+
+def _fields_by_name(result: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass by name. The JSON encoder calls this again for values that are dataclasses."""
+    kind: Any = type(result)
+    return {name: getattr(result, name) for name in _field_names(kind)}
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass."""
+    return tuple(field.name for field in fields(kind))
 
 
 def decode_result(text: str, returns: Any) -> Any:

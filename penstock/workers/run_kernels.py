@@ -8,6 +8,7 @@ of the running task.
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from penstock.error_text import typed_error
+from penstock.workers.part_scope import Part, enter_part
 from penstock.workers.prepare import prepare_workers
 from penstock.workers.results import decode_result, encode_results, from_json
 from penstock.workers.session_settings import count_cores, limit_batches_by_rows
@@ -33,6 +35,8 @@ RowKernel = Callable[[Iterator[pa.RecordBatch]], Iterable[Result]]
 
 RESULT_SCHEMA = "result string"
 _DRIVER_THREADS = 4
+#: If more tasks than this run on the driver, their files are synced together.
+_MOST_SYNCS_ON_DRIVER = 32
 #: Spark tasks per core. More tasks cost more time to start; with fewer, a slow task leaves the other cores idle.
 _PARTS_PER_CORE = 4
 
@@ -95,7 +99,8 @@ def run_in_spark(
     """
     prepare_workers(spark)
     parts = _parts(spark, len(tasks))
-    frame = spark.range(0, parts, 1, parts).mapInArrow(partial(_run_parts, kernel, tasks, parts), RESULT_SCHEMA)
+    pickled = _pickle_parts(tasks, parts)
+    frame = spark.range(0, parts, 1, parts).mapInArrow(partial(_run_parts, kernel, pickled), RESULT_SCHEMA)
     numbered = [decode_result(text, _Numbered) for text in _collect_texts(frame)]
     numbered.sort(key=lambda result: result.number)
     return [from_json(result.value, returns) for result in numbered]
@@ -104,18 +109,25 @@ def run_in_spark(
 def run_on_driver(kernel: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
     """Run a kernel once per task description, on threads of this process; return the results in the order of `tasks`."""
 
+    # Few tasks sync their own files: that is parallel.
+    part = Part() if len(tasks) > _MOST_SYNCS_ON_DRIVER else None
+
     def run_numbered(number: int, task: Task) -> Result:
         """Run the kernel for one task description, with `number` as task number."""
         _local.identity = TaskIdentity(number, f"{number}-0-0")
         try:
-            return kernel(task)
+            with enter_part(part):
+                return kernel(task)
         finally:
             _local.identity = None
 
     if len(tasks) <= 1:
         return [run_numbered(number, task) for number, task in enumerate(tasks)]
     with ThreadPoolExecutor(_DRIVER_THREADS) as pool:
-        return list(pool.map(run_numbered, range(len(tasks)), tasks))
+        results = list(pool.map(run_numbered, range(len(tasks)), tasks))
+    if part is not None:
+        part.sync()
+    return results
 
 
 def _parts(spark: SparkSession, tasks: int) -> int:
@@ -143,21 +155,42 @@ def _run_over_batches(kernel: RowKernel[Any], batches: Iterator[pa.RecordBatch])
     yield _as_batch(encode_results(partial(kernel, batches)))
 
 
+def _pickle_parts(tasks: Sequence[Any], parts: int) -> list[bytes]:
+    """Return the task descriptions of each part, pickled. Part p has the descriptions p, p + `parts`, p + 2 * `parts` …
+
+    Spark sends all parts to every Spark task, which unpickles only its own.
+    """
+    from pyspark import cloudpickle  # as Spark itself pickles functions
+
+    pickler: Any = cloudpickle
+    numbers = (range(part, len(tasks), parts) for part in range(parts))
+    return [pickler.dumps([(number, tasks[number]) for number in of_part]) for of_part in numbers]
+
+
 def _run_parts(
-    kernel: Callable[[Task], Any], tasks: Sequence[Task], parts: int, batches: Iterator[pa.RecordBatch]
+    kernel: Callable[[Task], Any], pickled_parts: Sequence[bytes], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Run the kernel for the task descriptions of one Spark task, in a worker; yield a batch with each encoded result.
+    """Run the kernel for the task descriptions of one Spark task, in a worker; yield the encoded results in one batch per part.
 
     Args:
-        tasks: the task descriptions of the whole Spark job.
-        parts: the number of parts into which `tasks` is divided. Part p has the descriptions p, p + `parts`, p + 2 * `parts` …
+        pickled_parts: the task descriptions of each part of the job, by `_pickle_parts`.
         batches: the input of the Spark task. Column 0 holds the numbers of the parts to run.
     """
     spark_task = this_task()
     for batch in batches:
-        for part in batch.column(0).to_pylist():
-            for number in range(part, len(tasks), parts):
-                yield _as_batch(encode_results(partial(_run_numbered, kernel, tasks[number], number, spark_task)))
+        for part_number in batch.column(0).to_pylist():
+            texts: list[str] = []
+            part = Part(shared={})
+            with enter_part(part):
+                for number, task in pickle.loads(pickled_parts[part_number]):
+                    texts += encode_results(partial(_run_numbered, kernel, task, number, spark_task))
+            yield _as_batch(texts + encode_results(partial(_sync_part, part)))
+
+
+def _sync_part(part: Part) -> list[_Numbered]:
+    """Sync the files of all task descriptions of a part. Return no result: only an error is sent to the driver."""
+    part.sync()
+    return []
 
 
 def _run_numbered(kernel: Callable[[Task], Any], task: Task, number: int, spark_task: TaskIdentity) -> list[_Numbered]:

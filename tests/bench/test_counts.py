@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from penstock.storage import STORAGES
-from tests.kit.counting import Counts, counted
+from penstock.storage import STORAGES, FileInfo, LocalStorage
+from tests.kit.counting import CountingStorage, Counts, counted
 from tests.table.tables import KEY, NAME, OPERATION, ORDERING, PARTITION
 
 INDEX = "hoodie.index.type"
@@ -315,3 +315,44 @@ def test_an_upsert_reads_the_bytes_of_the_columns_it_needs(spark: Any, write: Wr
     put_in_again = {"_hoodie_partition_path", "_hoodie_file_name"}
     needed = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema not in put_in_again)
     assert write("upsert", trips(spark, 0, 1_000, ts=2), **SPREAD).chunk_bytes == needed
+
+
+def many_partitions(spark: Any, write: Write, suffix: str, partitions: int) -> Counts:
+    """Write two rows to each of so many partitions of a new table, and return the counts."""
+    return write("upsert", trips(spark, 0, 2 * partitions, cities=partitions), suffix, **SPREAD)
+
+
+def test_an_upsert_of_one_row_costs_the_same_however_many_partitions_there_are(spark: Any, write: Write) -> None:
+    """The first upsert after the load reads the load's commit, which grows with it; it is one file, whatever it holds."""
+    found = {}
+    for partitions in (20, 200):
+        many_partitions(spark, write, f"-{partitions}", partitions)
+        found[partitions] = [write("upsert", trips(spark, 7, 8, tasks=1, ts=ts), f"-{partitions}") for ts in (2, 3)]
+    assert found[20] == found[200]
+    assert [counts.calls for counts in found[20]] == [counts.calls for counts in found[200]]
+    assert (found[200][0].jobs, found[200][0].opened, found[200][0].listed) == (1, 1, 1)
+
+
+def test_the_guard_notices_when_a_small_upsert_lists_every_partition(
+    spark: Any, write: Write, table_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many_partitions(spark, write, "", 20)
+    usual = write("upsert", trips(spark, 7, 8, tasks=1, ts=2))
+    plain_list = CountingStorage.list
+
+    def list_all(self: CountingStorage, path: str) -> list[FileInfo]:
+        """List a partition, and all others too."""
+        for folder in LocalStorage().list(table_path) if path.startswith(f"{table_path}/city") else []:
+            plain_list(self, folder.path)
+        return plain_list(self, path)
+
+    monkeypatch.setattr(CountingStorage, "list", list_all)
+    assert write("upsert", trips(spark, 7, 8, tasks=1, ts=3)).calls >= usual.calls + 20
+
+
+def test_tasks_of_many_partitions_sync_their_files_together_and_share_batches(spark: Any, write: Write) -> None:
+    found = many_partitions(spark, write, "", 40)
+    # 2 Spark tasks stage the rows; 8 write 5 partitions each
+    assert (found.jobs, found.tasks, found.written) == (2, 2 + 8, 40)
+    assert found.syncs == 8
+    assert found.staged_batches == 2

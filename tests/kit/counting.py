@@ -26,6 +26,8 @@ from penstock.workers import run_kernels as spread
 
 SCHEME = "count"
 _SETTLE_SECONDS_MAX = 10.0
+#: Lines of the log that are no calls of the storage.
+_NO_CALLS = ("bytes", "crossed", "staged")
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,12 @@ class Counts:
     logs_written: int = 0
     #: Bytes of the column chunks that were read, before compression: after it they differ with the digits of times.
     chunk_bytes: int = field(default=0, compare=False)
+    #: Calls of the storage: files and folders read, written, listed, looked for, synced or deleted.
+    calls: int = field(default=0, compare=False)
+    #: Calls that sync files to disk.
+    syncs: int = field(default=0, compare=False)
+    #: Record batches of staged files.
+    staged_batches: int = field(default=0, compare=False)
 
 
 @dataclass
@@ -180,10 +188,11 @@ class _Reader:
         self._source.close()
 
 
-def _measure_rows(file: Path) -> tuple[int, int]:
+def _measure_rows(file: Path) -> tuple[int, int, int]:
     with pa.OSFile(str(file)) as source:
-        batches = pa.ipc.open_file(source).read_all()
-        return batches.num_rows, batches.nbytes
+        reader = pa.ipc.open_file(source)
+        batches = reader.read_all()
+        return batches.num_rows, batches.nbytes, reader.num_record_batches
 
 
 @contextmanager
@@ -246,6 +255,9 @@ def _sum_up(notes: Sequence[Sequence[str]], jobs: int, tasks: int) -> Counts:
         logs_opened=sum(1 for name in logs if name in ("open", "map", "read")),
         logs_written=sum(1 for name in logs if name in ("create", "write_new")),
         chunk_bytes=sum(chunks.values()),
+        calls=sum(1 for words in notes if words[0] not in _NO_CALLS),
+        syncs=sum(1 for words in notes if words[0] == "sync"),
+        staged_batches=sum(int(words[4]) for words in staged),
     )
 
 

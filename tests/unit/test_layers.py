@@ -196,6 +196,7 @@ def test_no_module_imports_or_runs_a_name_from_data() -> None:
         "merge/make_merger.py",  # functions that HUDI_PAYLOADS and PENSTOCK_PAYLOADS name, constants of the package
         "keys/make_generator.py",  # modules that GENERATORS names, a constant of the package
         "registered_functions.py",
+        "workers/run_kernels.py",  # task descriptions that the driver pickled, inside the function that Spark unpickles
         "cli/commands/explain_merge.py",
     }  # the last: an argument
     risky = {"eval", "exec", "__import__", "importlib.import_module", "import_module", "pickle.loads", "pickle.load"}

@@ -99,8 +99,9 @@ class LogColumns:
     @property
     def arrow(self) -> pa.Schema:
         """The columns of log records as an Arrow schema. All are nullable, since the row of a delete is all null."""
+        names = frozenset(self.names)
         whole = avro_to_arrow(self.schema)
-        return pa.schema([column.with_nullable(True) for column in whole if column.name in self.names])
+        return pa.schema([column.with_nullable(True) for column in whole if column.name in names])
 
 
 class BlockInFile(NamedTuple):

@@ -137,7 +137,8 @@ def decode_records(data: Any, starts: Offsets, ends: Offsets, schema: Avro, *, c
         SchemaError: the schema is not that of a record.
     """
     layout = compile_layout(schema)
-    wanted = [name for name in layout.record.names if columns is None or name in columns]
+    asked = frozenset(layout.record.names if columns is None else columns)
+    wanted = [name for name in layout.record.names if name in asked]
     target = pa.schema([layout.schema.field(name) for name in wanted])
     if not len(starts):
         return target.empty_table()
@@ -185,12 +186,14 @@ def resolve_schema(rows: pa.Table, read_schema: Avro, columns: Sequence[str] | N
     Args:
         columns: the columns to return; None: all of `read_schema`.
     """
-    fields = [field for field in parse_avro(read_schema)["fields"] if columns is None or field["name"] in columns]
+    asked = None if columns is None else frozenset(columns)
+    fields = [field for field in parse_avro(read_schema)["fields"] if asked is None or field["name"] in asked]
+    stored = frozenset(rows.column_names)
     target = avro_to_arrow(read_schema)
     for field in fields:
         name = field["name"]
         default = field.get("default")
-        if name in rows.column_names or not isinstance(default, bool | int | float | str):
+        if name in stored or not isinstance(default, bool | int | float | str):
             continue
         kind = target.field(name).type
         if pa.types.is_binary(kind) and isinstance(default, str):

@@ -75,9 +75,10 @@ class ColumnDecoder:
             UnevenLists: decoding record by record is faster, and `allow_uneven` is not set.
         """
         arrays = {}
+        wanted = frozenset(target.names)
         for name, node in zip(layout.record.names, layout.record.fields, strict=True):
             try:
-                if name in target.names:
+                if name in wanted:
                     arrays[name], at = self.decode_values(node, at, ends)
                 else:
                     at = self.skip(node, at, ends)

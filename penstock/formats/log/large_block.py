@@ -130,7 +130,8 @@ def read_parquet_parts(content: Content, schema: str, wanted: Sequence[str], par
     arrow_schema = avro_to_arrow(schema)
     try:
         file = pq.ParquetFile(pa.PythonFile(_ContentFile(content), mode="r"), buffer_size=_BUFFER_BYTES)
-        names = [name for name in arrow_schema.names if name in file.schema_arrow.names and name in wanted]
+        stored = frozenset(file.schema_arrow.names)
+        names = [name for name in arrow_schema.names if name in stored and name in wanted]
         target = pa.schema([arrow_schema.field(name) for name in names])
         sample = next(file.iter_batches(_SAMPLE_ROWS, columns=names, use_threads=False), None)
         if sample is None:

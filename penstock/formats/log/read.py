@@ -165,7 +165,8 @@ def _read_parquet(content: pa.Buffer, schema: str, wanted: Sequence[str]) -> Ite
     arrow_schema = avro_to_arrow(schema)
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
-        names = [name for name in arrow_schema.names if name in file.schema_arrow.names and name in wanted]
+        stored = frozenset(file.schema_arrow.names)
+        names = [name for name in arrow_schema.names if name in stored and name in wanted]
         target = pa.schema([arrow_schema.field(name) for name in names])
         for group in range(file.metadata.num_row_groups):
             yield fit_to_schema(file.read_row_group(group, columns=names, use_threads=False), target)

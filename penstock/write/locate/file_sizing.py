@@ -15,10 +15,11 @@ from penstock.index import make_index
 from penstock.options import Options
 from penstock.table.pending import find_pending_clusterings
 from penstock.table.state import TableState
-from penstock.timeline.commit_file import CommitMetadata
 from penstock.timeline.instant import Action
-from penstock.timeline.store import read_metadata
+from penstock.timeline.store import read_stats
 
+#: The fields of a write stat from which the average size of a record is computed: path, bytes and rows of the file.
+_SIZE_FIELDS = ("path", "totalWriteBytes", "numWrites")
 #: How many of the latest commits are read to find the average size of a record.
 _COMMITS_BACK = 100
 
@@ -113,7 +114,7 @@ def read_sizing(table: TableState, options: Options) -> Sizing:
     )
     least_bytes = options[o.RECORD_SIZE_ESTIMATION_THRESHOLD] * sizing.small_file_limit
     recent = reversed(table.timeline.writes[-_COMMITS_BACK:])
-    commits = ((instant.action, read_metadata(table.storage, table.base_path, instant)) for instant in recent)
+    commits = ((instant.action, read_stats(table.storage, table.base_path, instant, _SIZE_FIELDS)) for instant in recent)
     return replace(sizing, record_bytes=estimate_record_bytes(commits, least_bytes, sizing.record_bytes))
 
 
@@ -125,21 +126,22 @@ def insert_ratio(table: TableState, options: Options) -> float | None:
     return options[o.LOG_TO_PARQUET_RATIO] if table.is_merge_on_read and make_index(options).inserts_into_logs else None
 
 
-def estimate_record_bytes(commits: Iterable[tuple[Action, CommitMetadata]], least_bytes: float, estimate: int) -> int:
+def estimate_record_bytes(
+    commits: Iterable[tuple[Action, Sequence[tuple[str | None, int | None, int | None]]]], least_bytes: float, estimate: int
+) -> int:
     """Return the average bytes per record of the newest commit that wrote more than `least_bytes`.
 
     Of a deltacommit only base files count. Return `estimate` if no commit wrote that much.
 
     Args:
-        commits: the action and the metadata of each commit, newest first.
+        commits: the action of each commit, newest first, with the path, the bytes and the rows of each file that it wrote.
         estimate: the value of `hoodie.copyonwrite.record.size.estimate`.
     """
-    for action, commit in commits:
-        stats = commit.stats
+    for action, files in commits:
         if action is Action.DELTA_COMMIT:  # records of logs are larger than those of base files
-            stats = tuple(stat for stat in stats if (stat.path or "").endswith(".parquet"))
-        size_bytes = sum(stat.total_write_bytes for stat in stats)
-        rows = sum(stat.num_writes for stat in stats)
+            files = [file for file in files if (file[0] or "").endswith(".parquet")]
+        size_bytes = sum(file_bytes or 0 for _, file_bytes, _ in files)
+        rows = sum(file_rows or 0 for _, _, file_rows in files)
         if size_bytes > least_bytes and rows > 0:
             return -(-size_bytes // rows)
     return max(1, estimate)

@@ -54,6 +54,20 @@ class PartitionRows:
     keys: pa.ChunkedArray | None
 
 
+@dataclass(frozen=True)
+class GroupedRows:
+    """Incoming rows, one partition path after the other."""
+
+    #: The partition paths.
+    paths: tuple[str, ...]
+    #: The position of the first row of each path, and at the end the number of rows.
+    starts: tuple[int, ...]
+    #: The data columns of all rows, without meta columns.
+    table: pa.Table
+    #: The record keys of all rows; None if the worker generates keys.
+    keys: pa.ChunkedArray | None
+
+
 def split_by_partition(crossing: CrossingColumns, batch: pa.RecordBatch | pa.Table) -> Iterator[PartitionRows]:
     """Yield the rows of a batch grouped by partition path, cast to the types that data files store.
 
@@ -64,29 +78,43 @@ def split_by_partition(crossing: CrossingColumns, batch: pa.RecordBatch | pa.Tab
     """
     if batch.num_rows == 0:
         return
+    grouped = group_by_partition(crossing, batch)
+    if len(grouped.paths) == 1:
+        yield PartitionRows(grouped.paths[0], grouped.table, grouped.keys)
+        return
+    for number, path in enumerate(grouped.paths):
+        start = grouped.starts[number]
+        count = grouped.starts[number + 1] - start
+        keys = None if grouped.keys is None else grouped.keys.slice(start, count)
+        yield PartitionRows(path, grouped.table.slice(start, count), keys)
+
+
+def group_by_partition(crossing: CrossingColumns, batch: pa.RecordBatch | pa.Table) -> GroupedRows:
+    """Return the rows of a batch, which has rows, sorted by partition path and cast to the types that data files store.
+
+    Rows of a path keep their order. The paths are in the order of their first rows.
+
+    Raises:
+        RecordKeyError: a record key is null or empty.
+    """
     table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
     keys = crossing_keys(crossing, table)
     paths = crossing_paths(crossing, table)
     data = cast_to_stored(table.select(crossing.schema.names), crossing.schema)
     if paths is None:
-        yield PartitionRows("", data, keys)
-        return
+        return GroupedRows(("",), (0, batch.num_rows), data, keys)
     encoded = paths.combine_chunks().dictionary_encode()
     names = encoded.dictionary.to_pylist()  # the distinct paths of one batch, not one string per row
     for name in names:
         check_partition_path(name)
     if len(names) == 1:
-        yield PartitionRows(names[0], data, keys)
-        return
+        return GroupedRows((names[0],), (0, batch.num_rows), data, keys)
     codes = encoded.indices.to_numpy()
     order = np.argsort(codes, kind="stable")
     data = data.take(pa.array(order))
     keys = None if keys is None else keys.take(pa.array(order))
     starts = np.searchsorted(codes[order], np.arange(len(names) + 1))
-    for number, name in enumerate(names):
-        start = int(starts[number])
-        count = int(starts[number + 1]) - start
-        yield PartitionRows(name, data.slice(start, count), None if keys is None else keys.slice(start, count))
+    return GroupedRows(tuple(names), tuple(starts.tolist()), data, keys)
 
 
 def cast_to_stored(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -22,9 +22,10 @@ from penstock.index.bucket_hash import Buckets
 from penstock.storage import Storage, join
 from penstock.storage.os_errors import convert_os_errors
 from penstock.workers.driver_limit import fits_on_driver
+from penstock.workers.part_scope import shared_in_part
 from penstock.workers.run_kernels import this_task
 from penstock.workers.runner import Runner
-from penstock.write.rows.crossing_columns import KEY, CrossingColumns, PartitionRows, split_by_partition
+from penstock.write.rows.crossing_columns import KEY, CrossingColumns, GroupedRows, group_by_partition
 from penstock.write.rows.input_files import run_over_incoming
 from penstock.write.rows.schema import PreparedRows
 
@@ -34,8 +35,13 @@ if TYPE_CHECKING:
 
 #: Column with a number that grows in the order in which rows arrive, over all partitions.
 ARRIVAL = "_penstock_arrival"
-#: A task writes its collected rows, one batch per partition path, when they have this many bytes. Large batches are fast to map.
+#: A task writes its collected rows when they have this many bytes. Large batches are fast to map.
 _FLUSH_BYTES = 64 * 1024 * 1024
+#: Partition paths with fewer bytes than this share record batches of about this size. Opening a file takes the longer the more
+#: batches it has, and each later task opens files of many paths: a batch per path would cost the square of the number of paths.
+_SHARED_BATCH_BYTES = 1024 * 1024
+#: The name under which task descriptions of one Spark task share open staged files.
+_READERS = "open staged files"
 #: Room for the arrival numbers of one task. Numbers of task n begin at n times this.
 _ROWS_PER_TASK = 1 << 40
 
@@ -169,7 +175,8 @@ def read_pieces(staging: Staging, pieces: Sequence[Piece]) -> Iterator[pa.Table]
 
     The table has the data columns, and the record key (`KEY`) unless the table generates keys.
     """
-    readers: dict[str, pa.ipc.RecordBatchFileReader] = {}
+    # The next task description of the same Spark task mostly reads the same files.
+    readers: dict[str, pa.ipc.RecordBatchFileReader] = shared_in_part(_READERS)
     for piece in pieces:
         if piece.file not in readers:
             readers[piece.file] = pa.ipc.open_file(staging.storage.map(piece.file))
@@ -201,8 +208,8 @@ def _stage_batches(
         crossing = replace(crossing, schema=crossing.schema.append(pa.field(ARRIVAL, pa.int64())))
         batches = _add_arrival(batches, task.number * _ROWS_PER_TASK)
     for batch in batches:
-        for rows in split_by_partition(crossing, batch):
-            file.add(rows)
+        if batch.num_rows:
+            file.add(group_by_partition(crossing, batch))
     return [StagedTask(task.number, tuple(file.close()))]
 
 
@@ -215,10 +222,31 @@ def _add_arrival(batches: Iterator[pa.RecordBatch], first: int) -> Iterator[pa.R
         yield pa.RecordBatch.from_arrays([*batch.columns, numbers], schema=schema)
 
 
+class _WaitingRows:
+    """Tables of rows that are not written yet, with the sums of their rows and bytes."""
+
+    def __init__(self) -> None:
+        self.tables: list[pa.Table] = []
+        self.rows = 0
+        self.size_bytes = 0
+
+    def add(self, table: pa.Table, size_bytes: int) -> None:
+        """Append a table, which has this many bytes."""
+        self.tables.append(table)
+        self.rows += table.num_rows
+        self.size_bytes += size_bytes
+
+    def extend(self, other: _WaitingRows) -> None:
+        """Append all tables of `other`."""
+        self.tables += other.tables
+        self.rows += other.rows
+        self.size_bytes += other.size_bytes
+
+
 class _StagedFile:
     """The staged file of one task, open for writing.
 
-    It buffers rows and writes the rows of each partition path as one record batch.
+    It buffers rows, and writes the rows of each partition path as consecutive rows of a record batch.
 
     Args:
         name: the path of the file.
@@ -229,51 +257,85 @@ class _StagedFile:
         self._staging = staging
         self._name = name
         self._buckets = buckets
-        self._waiting: dict[str, list[pa.Table]] = {}
+        self._waiting: dict[str, _WaitingRows] = {}
         self._waiting_bytes = 0
+        #: The rows of the next record batch.
+        self._next = _WaitingRows()
         self._writer: pa.ipc.RecordBatchFileWriter | None = None
         self._sink: pa.NativeFile | None = None
         self._pieces: list[Piece] = []
         self._batches = 0
 
-    def add(self, rows: PartitionRows) -> None:
-        """Add rows of one partition path to the buffer. Write the buffer to the file when it is full."""
+    def add(self, rows: GroupedRows) -> None:
+        """Add rows to the buffer. Write the buffer to the file when it is full."""
         # In a delete the record key is a data column already.
         has_key = rows.keys is None or KEY in rows.table.column_names
         table = rows.table if has_key else rows.table.append_column(KEY, rows.keys)
-        self._waiting.setdefault(rows.path, []).append(table)
-        self._waiting_bytes += table.nbytes
+        for number, path in enumerate(rows.paths):
+            start = rows.starts[number]
+            part = table.slice(start, rows.starts[number + 1] - start)
+            size_bytes = part.nbytes
+            self._waiting.setdefault(path, _WaitingRows()).add(part, size_bytes)
+            self._waiting_bytes += size_bytes
         if self._waiting_bytes >= _FLUSH_BYTES:
             self._flush()
 
     def _flush(self) -> None:
         """Write the buffered rows to the file, one partition path after the other. Create the file if it does not exist yet."""
         with convert_os_errors(self._name):
-            for path, tables in self._waiting.items():
-                table = pa.concat_tables(tables).combine_chunks()
-                if self._writer is None:
-                    self._sink = self._staging.storage.create(self._name)
-                    self._writer = pa.ipc.new_file(self._sink, table.schema)
-                for batch in table.to_batches():
-                    self._write(path, batch)
+            for path, rows in self._waiting.items():
+                if rows.size_bytes < _SHARED_BATCH_BYTES:
+                    self._add_to_batch(path, rows)
+                    continue
+                self._write_batch()
+                # More text than 32-bit offsets reach stays in several batches.
+                for batch in pa.concat_tables(rows.tables).combine_chunks().to_batches():
+                    own = _WaitingRows()
+                    own.add(pa.Table.from_batches([batch]), batch.nbytes)
+                    self._add_to_batch(path, own)
+                    self._write_batch()
+            self._write_batch()
         self._waiting = {}
         self._waiting_bytes = 0
 
-    def _write(self, path: str, batch: pa.RecordBatch) -> None:
-        """Write one record batch of a partition path to the file, and record where its rows are, as a piece.
-
-        If the index has buckets, sort the rows by bucket first, and record one piece per bucket.
-        """
-        assert self._writer is not None
-        piece = Piece(path, self._name, self._batches, batch.num_rows, batch.nbytes)
-        self._batches += 1
-        if self._buckets is None:
-            self._writer.write_batch(batch)
-            self._pieces.append(piece)
+    def _write_batch(self) -> None:
+        """Write the next record batch to the file, if it has rows. Create the file if it does not exist yet."""
+        if not self._next.tables:
             return
-        numbers = self._buckets.numbers(batch.column(KEY), path)
+        table = pa.concat_tables(self._next.tables).combine_chunks()
+        if self._writer is None:
+            self._sink = self._staging.storage.create(self._name)
+            self._writer = pa.ipc.new_file(self._sink, table.schema)
+        (batch,) = table.to_batches()
+        self._writer.write_batch(batch)
+        self._batches += 1
+        self._next = _WaitingRows()
+
+    def _add_to_batch(self, path: str, rows: _WaitingRows) -> None:
+        """Add rows of a partition path to the next record batch, and record where they will be, as a piece.
+
+        If the index has buckets, sort the rows by bucket first, and record one piece per bucket. Write the record batch when it
+        is full.
+        """
+        piece = Piece(path, self._name, self._batches, rows.rows, rows.size_bytes, offset=self._next.rows)
+        if self._buckets is None:
+            self._next.extend(rows)
+            self._pieces.append(piece)
+        else:
+            self._add_by_bucket(piece, rows, self._buckets)
+        if self._next.size_bytes >= _SHARED_BATCH_BYTES:
+            self._write_batch()
+
+    def _add_by_bucket(self, piece: Piece, rows: _WaitingRows, buckets_of_index: Buckets) -> None:
+        """Add rows to the next record batch, sorted by bucket, and record one piece per bucket.
+
+        Args:
+            piece: where the rows will be.
+        """
+        table = pa.concat_tables(rows.tables).combine_chunks()
+        numbers = buckets_of_index.numbers(table[KEY].combine_chunks(), piece.path)
         order = np.argsort(numbers, kind="stable")
-        self._writer.write_batch(batch.take(pa.array(order)))
+        self._next.add(table.take(pa.array(order)), rows.size_bytes)
         buckets, starts, counts = np.unique(numbers[order], return_index=True, return_counts=True)
         # A loop over the buckets of a batch, not over its rows.
         for bucket, start, count in zip(buckets.tolist(), starts.tolist(), counts.tolist(), strict=True):

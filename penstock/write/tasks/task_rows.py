@@ -23,6 +23,9 @@ from penstock.write.rows.crossing_columns import KEY
 from penstock.write.rows.row_partitions import RowPartitions
 from penstock.write.rows.staging import ARRIVAL, Piece, Staging, read_pieces
 
+#: Up to this many bytes, the rows of a task are joined to one table: each chunk of a column makes all later steps slower.
+_JOINED_BYTES = 1024 * 1024
+
 
 @dataclass(frozen=True)
 class TaskRowsSettings:
@@ -91,7 +94,10 @@ def load_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], columns:
     tables = read_pieces(settings.staging, pieces)
     if columns is not None:
         tables = _select_columns(tables, settings, columns)
-    held = _hold(tables, settings)
+    if len(pieces) > 1 and sum(piece.size_bytes for piece in pieces) <= min(_JOINED_BYTES, settings.memory_bytes):
+        held = [pa.concat_tables(list(tables)).combine_chunks()]
+    else:
+        held = _hold(tables, settings)
     keys = to_array(_concat_keys(held))
     ordering = None
     if settings.ordering is not None:

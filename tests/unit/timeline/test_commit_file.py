@@ -10,7 +10,14 @@ import pytest
 
 from penstock.errors import CorruptFile
 from penstock.options.operation import Operation
-from penstock.timeline.commit_file import CommitMetadata, WriteStat, make_workload_profile, read_commit, write_commit
+from penstock.timeline.commit_file import (
+    CommitMetadata,
+    WriteStat,
+    make_workload_profile,
+    read_commit,
+    read_stat_fields,
+    write_commit,
+)
 from tests.kit.golden import golden_names, unpack_golden
 
 
@@ -114,3 +121,28 @@ def test_a_write_stat_has_every_field_that_hudi_reads() -> None:
         "totalLogFilesCompacted", "totalLogSizeCompacted", "totalUpdatedRecordsCompacted", "totalLogBlocks",
         "totalCorruptLogBlock", "totalRollbackBlocks", "minEventTime", "maxEventTime", "runtimeStats",
     }  # fmt: skip
+
+
+def test_a_commit_is_formatted_as_one_json_document_whatever_its_write_stats_hold() -> None:
+    stats = (
+        WriteStat("f1", "p", "p/a.parquet", num_writes=3),
+        WriteStat("f2", "p", "p/.b.log.1", log={"logVersion": 1, "logFiles": [".b.log.1", "line\nbreak"], "recordsStats": {}}),
+        WriteStat("f3", 'köln/x"y', "c.parquet", runtime_stats={"totalScanTime": 1}, cdc_stats={}),
+    )
+    for metadata in (CommitMetadata(stats, extra={"schema": "{}"}, partitions=("empty", "p")), CommitMetadata()):
+        for profile in (False, True):
+            data = write_commit(metadata, profile=profile)
+            parsed = json.loads(data)
+            assert list(parsed) == ["partitionToWriteStats", "compacted", "extraMetadata", "operationType"]
+            assert data == json.dumps(parsed, indent=2, separators=(",", " : "), ensure_ascii=False).encode()
+            assert read_commit(data, "x").stats == metadata.stats
+
+
+def test_some_fields_of_all_write_stats_are_read_without_the_others() -> None:
+    stats = (WriteStat("f1", "p", "a.parquet", num_writes=3), WriteStat("f2", "q", None))
+    data = write_commit(CommitMetadata(stats))
+    assert read_stat_fields(data, "x", ["fileId", "numWrites", "unknown"]) == [("f1", 3, None), ("f2", 0, None)]
+    assert read_stat_fields(b"{}", "x", ["fileId"]) == []
+    for damaged in (b"", b"{", b"[]", b'{"partitionToWriteStats": {"p": [1]}}'):
+        with pytest.raises(CorruptFile, match="x"):
+            read_stat_fields(damaged, "x", ["fileId"])

@@ -24,7 +24,7 @@ def test_every_task_runs_once_under_its_own_number_whatever_runs_it(monkeypatch:
     for part in range(parts):
         monkeypatch.setattr(spread._local, "identity", TaskIdentity(part, f"{part}-7-{40 + part}"), raising=False)
         numbers = pa.record_batch([pa.array([part])], names=["id"])
-        for batch in spread._run_parts(identity_of_task, list("abcde"), parts, iter([numbers])):
+        for batch in spread._run_parts(identity_of_task, spread._pickle_parts("abcde", parts), iter([numbers])):
             results += [decode_result(text, spread._Numbered) for text in batch[0].to_pylist()]
     found = sorted((result.number, result.value) for result in results)
     assert found == [(n, [n, f"{n}-7-{40 + n % parts}"]) for n in range(5)]

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from penstock.filegroup.model import FileSlice
-from penstock.timeline.commit_file import CommitMetadata, WriteStat
 from penstock.timeline.instant import Action
 from penstock.write.locate.file_sizing import Sizing, estimate_record_bytes
 from tests.unit.write.locate.test_assign import SIZING, slices
@@ -27,8 +26,9 @@ def test_rows_per_group_are_rounded_up(max_bytes: int, record: int, rows: int) -
     assert Sizing(0, max_bytes, record).rows_per_group == rows
 
 
-def commit(*stats: tuple[str, int, int]) -> CommitMetadata:
-    return CommitMetadata(tuple(WriteStat("f", "p", path, num_writes=rows, total_write_bytes=size) for path, size, rows in stats))
+def commit(*files: tuple[str, int, int]) -> list[tuple[str, int, int]]:
+    """Return path, bytes and rows of the files of a commit."""
+    return list(files)
 
 
 def test_the_newest_commit_above_the_threshold_decides() -> None:

@@ -50,3 +50,28 @@ def test_a_full_disk_while_staging_is_a_storage_error(files: FileSettings, monke
     monkeypatch.setattr(LocalStorage, "create", lambda self, path: pa.OSFile("/dev/full", "wb"))
     with pytest.raises(StorageError, match="No space left"):
         stage_pieces(files, trips(("a", "x", 1, "1")))
+
+
+def batches_in(pieces: list[stage_module.Piece]) -> list[int]:
+    (file,) = {piece.file for piece in pieces}
+    assert pa.ipc.open_file(pa.memory_map(file)).num_record_batches == pieces[-1].batch + 1
+    return [piece.batch for piece in pieces]
+
+
+def test_partitions_of_few_rows_share_a_batch_and_a_large_one_has_its_own(
+    files: FileSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = trips(*((f"k{n}", f"p{n % 10}", n, str(n)) for n in range(100)))
+    staging, pieces = stage_pieces(files, rows, rows, path="city")
+    assert batches_in(pieces) == [0] * 10
+    assert [piece.offset for piece in pieces] == list(range(0, 200, 20))
+    of_path = [table["v"].to_pylist() for table in stage_module.read_pieces(staging, pieces)]
+    assert of_path == [[str(n) for n in range(path, 100, 10)] * 2 for path in range(10)]
+
+    Path(staging.folder).rename(f"{staging.folder}-shared")
+    monkeypatch.setattr(stage_module, "_SHARED_BATCH_BYTES", 500)
+    mixed = trips(("a", "few", 1, "1"), *((f"k{n}", "many", n, str(n)) for n in range(100)), ("b", "last", 1, "2"))
+    staging, pieces = stage_pieces(files, mixed, path="city")
+    assert [(piece.path, piece.offset) for piece in pieces] == [("few", 0), ("many", 0), ("last", 0)]
+    assert batches_in(pieces) == [0, 1, 2]
+    assert [table.num_rows for table in stage_module.read_pieces(staging, pieces)] == [1, 100, 1]

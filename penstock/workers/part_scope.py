@@ -1,0 +1,78 @@
+"""What the task descriptions of one part share. A part is the descriptions that one Spark task runs, one after another.
+
+One Spark task may run thousands of descriptions that each write a small file. A sync per file would take longer than everything
+else. So the files of a part are synced together, after its last description and before its results are returned. And
+descriptions of a part may share values, such as open files, which are dropped at its end.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.storage import Storage
+
+_local = threading.local()
+
+
+@dataclass(frozen=True)
+class _UnsyncedFiles:
+    """Files that a task description has written and that are not synced yet."""
+
+    storage: Storage
+    paths: tuple[str, ...]
+    #: Called after the files are synced.
+    then: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The files that the descriptions of a part have written so far, and the values that they share."""
+
+    files: list[_UnsyncedFiles] = field(default_factory=list)
+    #: Values by name; None if descriptions of the part run on several threads, which share nothing.
+    shared: dict[str, dict[str, Any]] | None = None
+
+    def sync(self) -> None:
+        """Sync all files, with one call for each storage, then call the functions that wait for it."""
+        paths: dict[Storage, list[str]] = {}
+        for written in self.files:
+            paths.setdefault(written.storage, []).extend(written.paths)
+        for storage, its_paths in paths.items():
+            storage.sync(its_paths)
+        for written in self.files:
+            written.then()
+
+
+@contextmanager
+def enter_part(part: Part | None) -> Iterator[None]:
+    """Make this thread work for a part while the block runs. None: each description is a part of its own."""
+    _local.part = part
+    try:
+        yield
+    finally:
+        _local.part = None
+
+
+def sync_files(storage: Storage, paths: Sequence[str], then: Callable[[], None]) -> None:
+    """Sync files that the running task description wrote, then call `then`; both after the last description of the part.
+
+    Outside a part both happen at once.
+    """
+    part: Part | None = getattr(_local, "part", None)
+    written = _UnsyncedFiles(storage, tuple(paths), then)
+    if part is None:
+        Part([written]).sync()
+    else:
+        part.files.append(written)
+
+
+def shared_in_part(name: str) -> dict[str, Any]:
+    """Return a dict that all descriptions of the running part share under this name; outside a part, a new dict."""
+    part: Part | None = getattr(_local, "part", None)
+    if part is None or part.shared is None:
+        return {}
+    return part.shared.setdefault(name, {})
