@@ -4,7 +4,10 @@ BENCH := .venv-bench/bin/python
 READY_BENCH := .venv-bench/.ready
 ENGINES ?= limit,penstock,penstock43,hudi015
 
-.PHONY: bench bench-full bench-growth bench-indexes bench-payloads profile
+# Steps whose size does not depend on ROWS: 1,000 columns, and 5,000 partitions.
+SHAPES := W22a,W22b,W22c,W23a,W23b,W23c,W23d
+
+.PHONY: bench bench-full bench-shapes bench-growth bench-indexes bench-payloads profile
 
 $(READY_BENCH): bench/constraints.txt bench/requirements.txt bench/environment.py | $(READY)
 	@$(PYTHON) -m bench.environment
@@ -17,6 +20,10 @@ bench-full: setup $(READY_BENCH) ## measure 5 million rows on every engine, thre
 	@$(BENCH) -m bench --rows $(or $(ROWS),5000000) --engines all --repeat $(or $(REPEAT),3) --timeout 14400 \
 	  --out bench/out/full --publish docs/benchmarks $(FLAGS)
 	@$(if $(ROWS)$(FLAGS),,$(BENCH) -m bench.figures)
+
+bench-shapes: setup $(READY_BENCH) ## measure tables of 1,000 columns and of 5,000 partitions; writes a page to docs/benchmarks
+	@$(BENCH) -m bench --engines $(or $(SHAPE_ENGINES),limit,penstock,penstock43,hudi015,delta,iceberg) --steps $(SHAPES) \
+	  --repeat $(or $(REPEAT),1) --out bench/out/shapes --publish docs/benchmarks --page shapes $(FLAGS)
 
 bench-growth: setup $(READY_BENCH) ## measure how time grows with batch, table, file groups, columns and commits; writes docs/benchmarks
 	@$(BENCH) -m bench.growth --out bench/out/growth --publish docs/benchmarks $(FLAGS)

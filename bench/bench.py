@@ -53,7 +53,9 @@ def main() -> None:
             failed += [] if measure(a, name, turns[name]) else [name]
             report.write(a.out)
     print(Path(a.out, "results.md").read_text())
-    if a.publish:
+    if a.publish and a.page:
+        report.publish_page(a.out, a.publish, a.page)
+    elif a.publish:
         report.publish(a.out, a.publish)
     if failed:
         sys.exit(f"not measured to the end: {', '.join(failed)}; their logs are in {a.out}")
@@ -73,6 +75,8 @@ def arguments() -> argparse.Namespace:
     p.add_argument("--data", help="where input is made and kept; default bench/out/data")
     p.add_argument("--out", default="bench/out/bench", help="results, raw.jsonl, logs and, while it runs, the tables")
     p.add_argument("--publish", metavar="FOLDER", help="also write the page with plots there")
+    p.add_argument("--page", help="publish under this name, next to the main page")
+    p.add_argument("--note", help="a remark on the machine, for the conditions")
     p.add_argument("--timeout", type=int, default=3600, help="seconds for one engine and round")
     p.add_argument("--keep", action="store_true", help="leave the tables on disk")
     p.add_argument("--child", help=argparse.SUPPRESS)
@@ -128,6 +132,7 @@ def conditions(a: argparse.Namespace) -> dict[str, Any]:
         "penstock_commit": commit(),
         "started": f"{a.started} UTC",
         "load_at_start": round(os.getloadavg()[0], 2),
+        **({"note": a.note} if a.note else {}),
     }
 
 

@@ -1,6 +1,6 @@
 """Makes results.json, results.md and, when published, a page with plots from raw.jsonl and conditions.json of a folder.
 
-    python -m bench.report OUT [FOLDER]
+    python -m bench.report OUT [FOLDER [PAGE]]
 
 A cell is the median over all rounds. A wrong answer or an error is shown by its name and never as a time.
 """
@@ -25,6 +25,7 @@ Results = dict[str, dict[str, Cell]]
 NOISY = 0.10
 #: Pages next to the published one that it links to, if they exist.
 PAGES = {
+    "shapes.md": "Tables of 1,000 columns and of 5,000 partitions",
     "notes.md": "What the figures say: where a goal is missed, and why",
     "growth.md": "How time grows with batch, table, file groups, columns and commits",
     "profile.md": "Where the time of an upsert goes",
@@ -313,6 +314,23 @@ def _spread(results: Results) -> list[str]:
     return ["Least and greatest sample, and their difference as a share of the median:", table(results, "s", write_cell)]
 
 
+def publish_page(out: str, folder: str, name: str) -> None:
+    """Write some steps as a page of their own, without plots, with its figures as JSON next to it.
+
+    The main page, which may be of another day and size, stays as it is, and gets a link.
+    """
+    write(out)
+    target, content = Path(folder), json.loads(Path(out, "results.json").read_text())
+    text = page(content["results"], content["conditions"], content["versions"], content)
+    (target / f"{name}.md").write_text(text.replace("# Benchmark", f"# {PAGES[f'{name}.md']}", 1))
+    shutil.copy(Path(out, "results.json"), target / f"{name}.json")
+    main = target / "README.md"
+    link = f"[{PAGES[f'{name}.md']}]({name}.md)"
+    if main.exists() and link not in main.read_text():
+        main.write_text(f"{main.read_text()}\n{link}\n")
+    print(f"page written to {target / name}.md", flush=True)
+
+
 def publish(out: str, folder: str) -> None:
     """Write the page with plots, and its figures as JSON next to it. The page links to the other pages that exist."""
     from bench.plots import plot_results
@@ -331,5 +349,7 @@ def publish(out: str, folder: str) -> None:
 
 if __name__ == "__main__":
     write(sys.argv[1])
-    if len(sys.argv) > 2:
-        publish(sys.argv[1], sys.argv[2])
+    if len(sys.argv) > 3:
+        publish_page(*sys.argv[1:4])
+    elif len(sys.argv) > 2:
+        publish(*sys.argv[1:3])
