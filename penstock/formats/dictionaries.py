@@ -21,6 +21,8 @@ _MOST_ROWS = 4_096
 #: The greatest share of distinct values at which a dictionary saves more than it costs.
 _MOST_DISTINCT_NUMBERS = 0.25
 _MOST_DISTINCT_STRINGS = 0.4
+#: Made once: a file of few rows would spend more time on it than on counting.
+_ONLY_VALID = pc.CountOptions(mode="only_valid")
 
 
 def repetitive_columns(rows: pa.Table) -> list[str]:
@@ -32,8 +34,9 @@ def repetitive_columns(rows: pa.Table) -> list[str]:
     sample = rows.slice(0, min(_MOST_ROWS, max(_LEAST_ROWS, rows.num_rows // 8)))
     rows_per_sample_row = rows.num_rows / max(1, sample.num_rows)
     repetitive = []
-    for name in rows.column_names:
-        for path, values in _leaf_columns(name, sample[name].combine_chunks()):
+    for name, column in zip(rows.column_names, sample.columns, strict=True):
+        whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        for path, values in _leaf_columns(name, whole):
             if _repeats(values, rows_per_sample_row):
                 repetitive.append(path)
     return repetitive
@@ -67,7 +70,7 @@ def _repeats(values: pa.Array, rows_per_sample_row: float) -> bool:
         return True
     if pa.types.is_nested(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind) or not len(values):
         return False
-    distinct = pc.count_distinct(values, mode="only_valid").as_py()
+    distinct = pc.call_function("count_distinct", [values], _ONLY_VALID).as_py()
     if distinct <= max(1, count * _MOST_DISTINCT_NUMBERS):
         return True
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
