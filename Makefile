@@ -8,7 +8,7 @@ READY35 := .venv-spark35/.ready
 TESTS := $(RUN) scripts/run_tests.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format test-unit test-table test-sessions test-spark35 test-services test-schedules test-interop test-servers docs pins clean
+.PHONY: help setup demo test check format test-unit test-table test-sessions test-spark35 test-services test-schedules test-interop test-servers test-storage docs pins clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ test-services: $(READY) ## run the tests of table services, of crashes, and of t
 
 test-schedules: $(READY) ## run two writers in every order of their storage calls; an hour
 	@PENSTOCK_TEST_SCHEDULES=1 $(RUN) -m pytest -q tests/crash/test_two_writers.py
+
+test-storage: $(READY) ## run the tests of object stores and HDFS, against real servers
+	@$(TESTS) storage
 
 test-interop: setup ## run the tests that share tables with real Hudi and hudi-rs
 	@$(TESTS) interop

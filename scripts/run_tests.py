@@ -46,6 +46,8 @@ class Suite:
     parameters: int = 1
     #: The modules that fetch the largest downloads of the suite, while other suites run.
     fetches: tuple[str, ...] = ()
+    #: An expression of pytest's marks. Tests that start an object store or HDFS run in the suite `storage` only.
+    marks: str = "not server"
 
 
 @dataclass
@@ -87,6 +89,7 @@ SUITES = (
     Suite("table", ("tests/table",)),
     Suite("contract", (*CONTRACT_ON_SPARK, "tests/docs", "tests/corpus")),
     Suite("servers", CONTRACT_WITH_SERVERS),
+    Suite("storage", ("tests/contract/test_storage.py", "tests/storage"), fetches=("tests.kit.hdfs",), marks="server"),
     Suite("unit", ("tests/unit", "tests/contract/test_storage.py")),
     Suite("standalone", ON_EVERY_SESSION, session="standalone"),
     Suite("local-cluster", ON_EVERY_SESSION, session="local-cluster"),
@@ -138,7 +141,7 @@ def run(suite: Suite, arguments: list[str], folder: str, *, alone: bool) -> Outc
     report.unlink(missing_ok=True)
     print(f"===== {suite.name}: {suite.environment}, {suite.session} session", flush=True)
     began = time.monotonic()
-    command = [str(python), "-m", "pytest", *suite.paths, f"--junitxml={report}", *arguments]
+    command = [str(python), "-m", "pytest", *suite.paths, "-m", suite.marks, f"--junitxml={report}", *arguments]
     environment = {
         **os.environ,
         "PENSTOCK_TEST_SESSION": suite.session,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import settings
@@ -17,9 +17,18 @@ import penstock
 from tests.crash.scenes import Runner
 from tests.kit.dynamodb import DynamoDb, running_dynamodb
 from tests.kit.hbase import HBase, running_hbase
+from tests.kit.hdfs import Hdfs, running_hdfs
 from tests.kit.hive_server import RunningHiveServer, running_hive_server
 from tests.kit.kafka import Kafka, running_kafka
 from tests.kit.metastore import RunningMetastore, running_metastore
+from tests.kit.object_stores import (
+    ObjectStore,
+    running_azurite,
+    running_fake_gcs,
+    running_moto,
+    running_rclone,
+    running_seaweedfs,
+)
 from tests.kit.oracle import Oracle, OracleUnavailable
 from tests.kit.servers import ServerUnavailable
 from tests.kit.sessions import SessionUnavailable, make_session
@@ -30,10 +39,12 @@ MARKS = {
     "oracle": "uses real Hudi, in a process of its own",
     "connect": "only on a Spark Connect session (PENSTOCK_TEST_SESSION=connect)",
     "cluster": "only where executors are separate processes (PENSTOCK_TEST_SESSION=local-cluster or standalone)",
+    "server": "starts an object store or HDFS (the suite `storage`)",
     "slow": "takes more than half a minute",
     "everywhere": "with all its parameters on every PySpark, because Spark itself decides what comes out",
 }
 LEAST_EXAMPLES = 20
+T = TypeVar("T")
 ORACLES = {"hudi015": "0.15.0", "hudi12": "1.2.0"}
 
 
@@ -200,6 +211,52 @@ def glue() -> Iterator[dict[str, str]]:
     keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "eu-central-1"}
     yield {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", **keys}
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator[ObjectStore]:
+    """A light S3."""
+    yield from _server(running_moto)
+
+
+@pytest.fixture(scope="session")
+def seaweedfs() -> Iterator[ObjectStore]:
+    """A real S3: SeaweedFS."""
+    yield from _server(running_seaweedfs)
+
+
+@pytest.fixture(scope="session")
+def rclone() -> Iterator[ObjectStore]:
+    """An S3 that ignores the conditions of puts."""
+    yield from _server(running_rclone)
+
+
+@pytest.fixture(scope="session")
+def azurite() -> Iterator[ObjectStore]:
+    """Azure's own emulator of Blob Storage."""
+    yield from _server(running_azurite)
+
+
+@pytest.fixture(scope="session")
+def fake_gcs() -> Iterator[ObjectStore]:
+    """An emulator of Google Cloud Storage."""
+    yield from _server(running_fake_gcs)
+
+
+@pytest.fixture(scope="session")
+def hdfs() -> Iterator[Hdfs]:
+    """A real HDFS."""
+    yield from _server(running_hdfs)
+
+
+def _server(running: Callable[[], AbstractContextManager[T]]) -> Iterator[T]:
+    """Yield a running server, or skip the test with the reason why there is none."""
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(running())
+        except (ServerUnavailable, RuntimeError) as reason:
+            pytest.skip(str(reason))
+        yield server
 
 
 def _oracle(name: str) -> Iterator[Oracle]:

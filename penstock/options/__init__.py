@@ -36,6 +36,7 @@ from penstock.options.page import status as status
 from penstock.options.penstock import *  # noqa: F403
 from penstock.options.read import *  # noqa: F403
 from penstock.options.sql import *  # noqa: F403
+from penstock.options.storage import *  # noqa: F403
 from penstock.options.streaming import *  # noqa: F403
 from penstock.options.sync import *  # noqa: F403
 from penstock.options.table import *  # noqa: F403

@@ -229,7 +229,8 @@ class Options:
 
 
 _SECRET_KEY: Final = re.compile(
-    r"password|secret|token|api\.key|credential|custom\.headers|access[._-]?key|callback\.http\.url|jaas|key\.pem", re.IGNORECASE
+    r"password|secret|token|api\.key|credential|custom\.headers|acc(?:ess|ount)[._-]?key|[._]sas\b|callback\.http\.url|jaas|key\.pem",
+    re.IGNORECASE,
 )
 
 

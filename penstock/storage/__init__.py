@@ -1,20 +1,25 @@
 """Storage: the port through which Penstock reads and writes a table's files.
 
 `open_storage(path)` returns the storage for the scheme of a path. `base.py` defines the protocol that every storage implements.
-`schemes.py` maps schemes to storages. Each storage has a module of its own: `local.py`, `memory.py`.
+`schemes.py` maps schemes to storages. Each storage has a module of its own: `local.py`, `memory.py`, `object_store.py` and
+`hdfs.py`. `settings.py` finds the settings of the last two.
 """
 
 from penstock.storage.base import FileInfo, Storage, is_file, join, walk
+from penstock.storage.conditional_put import check_conditional_put
 from penstock.storage.local import LocalStorage, temporary_folder
 from penstock.storage.memory import MemoryStorage
-from penstock.storage.schemes import STORAGES, open_storage
+from penstock.storage.schemes import REMOTE_STORAGES, STORAGES, explain_storage, open_storage
 
 __all__ = [
+    "REMOTE_STORAGES",
     "STORAGES",
     "FileInfo",
     "LocalStorage",
     "MemoryStorage",
     "Storage",
+    "check_conditional_put",
+    "explain_storage",
     "is_file",
     "join",
     "open_storage",

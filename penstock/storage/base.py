@@ -7,7 +7,7 @@ every implementation against the promises of `Storage`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -60,11 +60,21 @@ class Storage(Protocol):
         process. Raises FileNotFoundError.
         """
 
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Return the bytes of several ranges of a file, each (first byte, number of bytes), in the order of the ranges.
+
+        An object store fetches ranges that lie close together with one request, and the others concurrently. A range that ends
+        after the end of the file is cut there. Raises FileNotFoundError.
+        """
+
     def create(self, path: str) -> pa.NativeFile:
         """Create a data file and return a stream that writes it. Missing parent folders are created.
 
         Not atomic: readers may see the file before the stream is closed, and a crash leaves a partial file. For this reason a
         write creates a marker before each data file. Raises AlreadyExists if the path is taken; the file there is unchanged.
+
+        On an object store the file appears as a whole when the stream is closed. If a `with` block of the stream ends with an
+        error, the upload is aborted and no file appears.
         """
 
     def sync(self, paths: Sequence[str]) -> None:
@@ -90,11 +100,20 @@ class Storage(Protocol):
         create or delete during the call.
         """
 
+    def list_tree(self, path: str) -> Iterable[FileInfo]:
+        """Return all files below a folder, at any depth, without the folders; nothing if there is no folder at the path.
+
+        An object store answers with one recursive listing. Other storages list folder by folder.
+        """
+
     def stat(self, path: str) -> FileInfo | None:
         """Return path, size and modification time of a file or folder; None if there is neither at the path."""
 
     def delete(self, path: str) -> bool:
         """Delete a file. Return True if the file existed, False if there was no file at the path."""
+
+    def delete_files(self, paths: Sequence[str]) -> None:
+        """Delete several files. Files that do not exist are left out. An object store deletes up to 1,000 files per request."""
 
     def delete_tree(self, path: str) -> None:
         """Delete a folder and everything below it. Links are deleted, not followed.
@@ -108,13 +127,17 @@ class Storage(Protocol):
     def move_tree(self, path: str, to: str) -> None:
         """Rename a file, or a folder with everything below it.
 
-        The rename itself is atomic. But another process may create `to` between the check and the rename, so concurrent calls
-        must not have the same `to`. Raises AlreadyExists, and moves nothing, if `to` exists. Raises StorageError if `path` does
-        not exist.
+        The rename itself is atomic, except on object stores: they cannot rename, so every file is copied and then deleted, and a
+        crash between these steps leaves files at both places. Another process may create `to` between the check and the rename,
+        so concurrent calls must not have the same `to`. Raises AlreadyExists, and moves nothing, if `to` exists. Raises
+        StorageError if `path` does not exist.
         """
 
     def make_dirs(self, path: str) -> None:
         """Create a folder and its parents. Does nothing if the folder exists, or if the storage has no folders of its own."""
+
+    def uri(self, path: str) -> str:
+        """Return the path as Spark and other engines take it: with the scheme that the user wrote, and bucket or host."""
 
 
 def split_scheme(path: str) -> tuple[str, str]:
@@ -126,12 +149,23 @@ def split_scheme(path: str) -> tuple[str, str]:
 
 
 def walk(storage: Storage, path: str) -> Iterable[FileInfo]:
-    """Yield all files below a folder, at any depth. Folders are not yielded."""
+    """Return all files below a folder, at any depth. Folders are not returned."""
+    return storage.list_tree(path)
+
+
+def list_by_folders(storage: Storage, path: str) -> Iterator[FileInfo]:
+    """Yield all files below a folder, folder by folder: `list_tree` of a storage that has no recursive listing."""
     for entry in storage.list(path):
         if entry.is_dir:
-            yield from walk(storage, entry.path)
+            yield from list_by_folders(storage, entry.path)
         else:
             yield entry
+
+
+def read_ranges_of_open(source: pa.NativeFile, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    """Return ranges of an open file: `read_ranges` of a storage whose reads are cheap. Closes the file."""
+    with source:
+        return [source.read_at(size, offset) for offset, size in ranges]
 
 
 def is_file(storage: Storage, path: str) -> bool:

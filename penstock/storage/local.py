@@ -9,20 +9,21 @@ its checksum. So `LocalStorage` deletes the checksum file whenever it replaces, 
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import errno
 import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from penstock.clock import new_uuid
 from penstock.errors import AlreadyExists, OptionError, StorageError
-from penstock.storage.base import FileInfo, Storage, split_scheme
+from penstock.storage.base import FileInfo, Storage, list_by_folders, read_ranges_of_open, split_scheme
 
 #: Above this many files one `os.sync()` is cheaper than an `fsync` per file.
 _MOST_FSYNCS = 8
@@ -60,6 +61,9 @@ class LocalStorage:
     def map(self, path: str) -> pa.NativeFile:
         with _errors_of_reading(path):
             return pa.memory_map(path, "rb")
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> builtins.list[bytes]:
+        return read_ranges_of_open(self.open(path), ranges)
 
     def create(self, path: str) -> pa.NativeFile:
         with _errors_of_writing(path):
@@ -103,6 +107,9 @@ class LocalStorage:
             return []
         return sorted(children, key=lambda info: info.path)
 
+    def list_tree(self, path: str) -> Iterable[FileInfo]:
+        return list_by_folders(self, path)
+
     def stat(self, path: str) -> FileInfo | None:
         try:
             with _errors_of_reading(path):
@@ -118,6 +125,10 @@ class LocalStorage:
             return False
         _delete_checksum(path)
         return True
+
+    def delete_files(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
 
     def delete_tree(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError), _errors_of_reading(path):
@@ -144,6 +155,9 @@ class LocalStorage:
     def make_dirs(self, path: str) -> None:
         with _errors_of_writing(path):
             os.makedirs(path, exist_ok=True)
+
+    def uri(self, path: str) -> str:
+        return path
 
 
 def temporary_folder() -> str:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import builtins
 import errno
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from penstock.clock import now_ms
 from penstock.errors import AlreadyExists, StorageError
-from penstock.storage.base import FileInfo, Storage, split_scheme
+from penstock.storage.base import FileInfo, Storage, list_by_folders, read_ranges_of_open, split_scheme
 
 #: Name of the storage → path → content and modification time.
 _FILES: dict[str, dict[str, tuple[bytes, int]]] = {}
@@ -48,6 +48,9 @@ class MemoryStorage:
     def open(self, path: str) -> pa.NativeFile:
         return pa.BufferReader(self.read(path))
 
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> builtins.list[bytes]:
+        return read_ranges_of_open(self.open(path), ranges)
+
     def create(self, path: str) -> pa.NativeFile:
         self.write_new(path, b"")
         return pa.PythonFile(_Sink(self, path), mode="w")
@@ -79,6 +82,9 @@ class MemoryStorage:
             children[name] = FileInfo(prefix + name, 0 if is_dir else len(data), modified_ms, is_dir)
         return [children[name] for name in sorted(children)]
 
+    def list_tree(self, path: str) -> Iterable[FileInfo]:
+        return list_by_folders(self, path)
+
     def stat(self, path: str) -> FileInfo | None:
         if path in self._files:
             data, modified_ms = self._files[path]
@@ -91,6 +97,10 @@ class MemoryStorage:
     def delete(self, path: str) -> bool:
         with _LOCK:
             return self._files.pop(path, None) is not None
+
+    def delete_files(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
 
     def delete_tree(self, path: str) -> None:
         with _LOCK:
@@ -117,6 +127,9 @@ class MemoryStorage:
 
     def make_dirs(self, path: str) -> None:
         pass
+
+    def uri(self, path: str) -> str:
+        return path
 
     def _paths_below(self, folder: str) -> builtins.list[str]:
         """Return the paths of all files below a folder."""

@@ -7,9 +7,10 @@ machine, and change when an optimisation is lost.
 
 from __future__ import annotations
 
+import builtins
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.storage import STORAGES, FileInfo, LocalStorage
-from penstock.storage.base import split_scheme
+from penstock.storage.base import list_by_folders, read_ranges_of_open, split_scheme
 from penstock.workers import run_kernels as spread
 
 SCHEME = "count"
@@ -153,6 +154,19 @@ class CountingStorage:
     def make_dirs(self, path: str) -> None:
         self._note("make_dirs", path)
         self.inner.make_dirs(path)
+
+    def list_tree(self, path: str) -> Iterable[FileInfo]:
+        return list_by_folders(self, path)
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> builtins.list[bytes]:
+        return read_ranges_of_open(self.open(path), ranges)
+
+    def delete_files(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
+
+    def uri(self, path: str) -> str:
+        return path
 
 
 class _Reader:

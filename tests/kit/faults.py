@@ -9,12 +9,13 @@ Paths with the scheme `crash:` are served by it while `injected` is active.
 
 from __future__ import annotations
 
+import builtins
 import fcntl
 import os
 import re
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -25,7 +26,7 @@ import pyarrow as pa
 
 from penstock.errors import StorageError
 from penstock.storage import STORAGES, FileInfo, LocalStorage
-from penstock.storage.base import split_scheme
+from penstock.storage.base import list_by_folders, read_ranges_of_open, split_scheme
 
 T = TypeVar("T")
 
@@ -200,6 +201,19 @@ class FaultyStorage:
     def make_dirs(self, path: str) -> None:
         above = os.path.dirname(path)
         self.call("make_dirs", path, lambda: self.inner.make_dirs(path), lambda: self.inner.make_dirs(above))
+
+    def list_tree(self, path: str) -> Iterable[FileInfo]:
+        return list_by_folders(self, path)
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> builtins.list[bytes]:
+        return read_ranges_of_open(self.open(path), ranges)
+
+    def delete_files(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
+
+    def uri(self, path: str) -> str:
+        return path
 
 
 class _Stream:

@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,14 +73,24 @@ class Server:
     @classmethod
     def start(cls, name: str, folder: Path, arguments: Sequence[str]) -> Server:
         """Start a Java program that logs to `<folder>/<name>.log`."""
+        return cls.run(name, folder, [java_command(), *arguments])
+
+    @classmethod
+    def run(cls, name: str, folder: Path, command: Sequence[str], environment: Mapping[str, str] | None = None) -> Server:
+        """Start any program that logs to `<folder>/<name>.log`.
+
+        Args:
+            environment: variables that are added to those of this process.
+        """
         log = folder / f"{name}.log"
         with log.open("ab") as out:
             process = subprocess.Popen(
-                [java_command(), *arguments],
+                list(command),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
                 cwd=folder,
+                env={**os.environ, **(environment or {})},
                 start_new_session=True,
             )
         return cls(name, process, log)
@@ -134,6 +144,18 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def answers(port: int) -> bool:
+    """Whether a process accepts connections on a port of this machine."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def kept_folder(name: str) -> Path:
+    """Return the folder in which a program that tests fetched is kept. It may not exist."""
+    return servers_folder() / name
 
 
 def servers_folder() -> Path:

@@ -6,8 +6,9 @@ the second makes some calls, then the first runs to its end, then the second.
 
 from __future__ import annotations
 
+import builtins
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from penstock.storage import STORAGES, FileInfo, LocalStorage
-from penstock.storage.base import split_scheme
+from penstock.storage.base import list_by_folders, read_ranges_of_open, split_scheme
 
 T = TypeVar("T")
 
@@ -88,6 +89,19 @@ class TurnStorage:
     def open(self, path: str) -> pa.NativeFile:
         self.turns.take(self.writer, f"open {path}")
         return self.inner.open(path)
+
+    def list_tree(self, path: str) -> Iterable[FileInfo]:
+        return list_by_folders(self, path)
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> builtins.list[bytes]:
+        return read_ranges_of_open(self.open(path), ranges)
+
+    def delete_files(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
+
+    def uri(self, path: str) -> str:
+        return path
 
 
 @contextmanager

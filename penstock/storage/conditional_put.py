@@ -1,0 +1,64 @@
+"""`check_conditional_put`: finds out whether a store honours conditional puts, before the first commit to a table there.
+
+Some services with S3's interface ignore the condition and overwrite. With them two writers could both publish the same instant,
+and one commit would be lost without an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+from penstock import clock
+from penstock.errors import AlreadyExists, PenstockError, Unsupported
+from penstock.storage.base import Storage, join
+from penstock.storage.object_store import ObjectStorage
+
+_lock = threading.Lock()
+#: (kind, endpoint) of stores that were tried → whether they honour conditions.
+_answers: dict[tuple[str, str], bool] = {}
+
+
+def check_conditional_put(storage: Storage, folder: str) -> None:
+    """Raise Unsupported if the store ignores conditions. Storages that are no object stores always pass.
+
+    Two conditional puts of one new key: the second must fail. The answer is kept for the endpoint as long as the process lives,
+    so that later calls cost nothing. The key is deleted.
+
+    Args:
+        folder: a folder that the caller may write to. The probe is a file with a unique name in it.
+    """
+    if not isinstance(storage, ObjectStorage):
+        return
+    endpoint = dict(storage.settings.config).get("endpoint") or dict(storage.settings.config).get("base_url") or ""
+    key = (storage.settings.kind, endpoint)
+    with _lock:
+        if key not in _answers:
+            _answers[key] = _honours_conditions(storage, folder)
+        honours = _answers[key]
+    if not honours:
+        raise Unsupported(
+            f"the store at {endpoint or 'its public address'} ignores conditional puts (If-None-Match), so that concurrent "
+            f"writers could overwrite each other's commits in {storage.uri(folder)}; use a store or version that honours them "
+            "(Amazon S3, MinIO, SeaweedFS and Ceph do), or a lock provider (hoodie.write.lock.provider)"
+        )
+
+
+def forget_conditional_puts() -> None:
+    """Forget all answers, for tests."""
+    with _lock:
+        _answers.clear()
+
+
+def _honours_conditions(storage: Storage, folder: str) -> bool:
+    probe = join(folder, f".penstock-probe-{clock.new_uuid()}.tmp")
+    try:
+        storage.write_new(probe, b"first")
+        try:
+            storage.write_new(probe, b"second")
+        except AlreadyExists:
+            return True
+        return False
+    finally:
+        with contextlib.suppress(PenstockError):
+            storage.delete_files([probe])

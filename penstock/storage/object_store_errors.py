@@ -1,0 +1,129 @@
+"""Converts errors of object stores to Penstock's: each names the path, what was wrong, the setting and the fix. No secrets.
+
+obstore's errors are few classes with a text in which the store's own answer stands: an HTTP status and, in XML, a code. The text
+may show an address with a signature in it, so everything after a question mark and all secrets are cut out. Errors are raised
+without their cause for the same reason: a traceback prints causes too.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from penstock.errors import AlreadyExists, PenstockError, StorageError
+from penstock.storage.object_store_client import ClientSettings
+from penstock.storage.settings import MASK
+
+T = TypeVar("T")
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_QUERY = re.compile(r"\?[^\s'\"<>]+")
+_LONGEST_TEXT = 400
+
+_EXPIRED = {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired"}
+_WRONG_KEY = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "AuthenticationFailed", "InvalidAuthenticationInfo"}
+_WRONG_REGION = {"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "TemporaryRedirect"}
+_NO_BUCKET = {"NoSuchBucket", "ContainerNotFound", "InvalidBucketName"}
+
+#: The names of each store's settings in messages: (bucket, endpoint setting, credentials setting, how to set them).
+_WORDS = {
+    "s3": ("bucket", "s3 endpoint", "s3 access key", "fs.s3a.access.key and fs.s3a.secret.key, AWS_ACCESS_KEY_ID or a profile"),
+    "gcs": ("bucket", "gcs endpoint", "gcs key", "fs.gs.auth.service.account.json.keyfile or GOOGLE_APPLICATION_CREDENTIALS"),
+    "azure": (
+        "container",
+        "azure endpoint",
+        "azure credentials",
+        "fs.azure.account.key.<account>, a SAS token or AZURE_CLIENT_*",
+    ),
+}
+
+
+def status_of(error: BaseException) -> int | None:
+    """Return the HTTP status in the text of an error; None if the store sent no answer."""
+    found = _STATUS.search(str(error))
+    return int(found[1]) if found else None
+
+
+def code_of(error: BaseException) -> str:
+    """Return the store's own code in the text of an error, such as `NoSuchBucket`; "" if it sent none."""
+    found = _CODE.search(str(error))
+    return found[1] if found else ""
+
+
+def is_unanswered(error: BaseException) -> bool:
+    """Whether the request may have taken effect or not: no answer came, or the store reported a failure of its own."""
+    if isinstance(error, FileNotFoundError | PenstockError | ValueError):
+        return False
+    status = status_of(error)
+    return status is None or status >= 500 or status in (408, 429)
+
+
+def mask_secrets(text: str, settings: ClientSettings) -> str:
+    """Return a text of obstore without secrets, signatures and debug output, on one line."""
+    text = text.split("\n\nDebug source")[0]
+    text = _QUERY.sub(f"?{MASK}", text)
+    for secret in settings.secrets:
+        text = text.replace(secret, MASK)
+    return " ".join(text.split())[:_LONGEST_TEXT]
+
+
+def convert(error: BaseException, settings: ClientSettings, uri: str) -> Exception:
+    """Return Penstock's error for an error of obstore."""
+    kind = type(error).__name__
+    code = code_of(error)
+    if isinstance(error, PenstockError):
+        return error
+    if isinstance(error, FileNotFoundError) and code not in _NO_BUCKET and "bucket does not exist" not in str(error):
+        return FileNotFoundError(errno.ENOENT, "no such file", uri)
+    if kind == "AlreadyExistsError":
+        return AlreadyExists(errno.EEXIST, "the file exists already", uri)
+    number, message = _explain(error, settings, code)
+    return StorageError(number, message, uri)
+
+
+def _explain(error: BaseException, settings: ClientSettings, code: str) -> tuple[int, str]:
+    """Return an error number, and a sentence with what was wrong and how to repair it."""
+    bucket_word, endpoint_name, key_name, key_places = _WORDS[settings.kind]
+    status = status_of(error)
+    text = mask_secrets(str(error), settings)
+    endpoint = settings.value(endpoint_name)
+    where = f"at {endpoint} (from {settings.origin(endpoint_name)})" if endpoint else f"at the public address of {settings.kind}"
+    keys = (
+        f"the credentials from {settings.origin(key_name)}"
+        if settings.credentials
+        else "the role of this machine, or no credentials,"
+    )
+    if code in _NO_BUCKET or status == 404:
+        return errno.ENOENT, f"no {bucket_word} '{settings.bucket}' {where}; create it, or correct the path or the endpoint"
+    if code in _EXPIRED or "expired" in text.lower():
+        return errno.EACCES, f"{keys} have expired; get new ones and set {key_places}"
+    if code in _WRONG_REGION or status in (301, 307):
+        region = settings.value("s3 region")
+        origin = settings.origin("s3 region")
+        return errno.EINVAL, (
+            f"{bucket_word} '{settings.bucket}' is not in region {region} (from {origin}); set fs.s3a.endpoint.region"
+        )
+    if code in _WRONG_KEY or status == 401:
+        return errno.EACCES, f"{where} {keys} are not accepted ({code or status}); correct {key_places}"
+    if status == 403 or type(error).__name__ == "PermissionDeniedError":
+        return errno.EACCES, f"{keys} have no permission for this {bucket_word} or path; grant it, or set {key_places}"
+    if "169.254.169.254" in str(error) or ("metadata" in text and "credential" in text.lower()):
+        return errno.EACCES, f"no credentials were found; set {key_places}"
+    if status is None and ("sending request" in text or "builder error" in text or "dns" in text.lower()):
+        return errno.EHOSTUNREACH, f"no answer {where}; correct the endpoint, or check the network ({text})"
+    if type(error).__name__ == "InvalidPathError" or isinstance(error, ValueError):
+        return errno.EINVAL, f"a key of the {bucket_word} has an empty component, '.', '..' or a control character ({text})"
+    return errno.EIO, f"the store failed {where}: {text}"
+
+
+def call(settings: ClientSettings, uri: str, action: Callable[[], T]) -> T:
+    """Run an action with obstore's client, and convert its errors."""
+    try:
+        return action()
+    except Exception as e:
+        error: Any = convert(e, settings, uri)
+    # Outside of the `except` block, so that the error has no context: obstore's text may hold a secret.
+    raise error
