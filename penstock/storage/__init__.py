@@ -9,6 +9,7 @@ from penstock.storage.base import FileInfo, Storage, is_file, join, walk
 from penstock.storage.conditional_put import check_conditional_put
 from penstock.storage.local import LocalStorage, temporary_folder
 from penstock.storage.memory import MemoryStorage
+from penstock.storage.object_store import ObjectStorage
 from penstock.storage.schemes import REMOTE_STORAGES, STORAGES, explain_storage, open_storage
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "FileInfo",
     "LocalStorage",
     "MemoryStorage",
+    "ObjectStorage",
     "Storage",
     "check_conditional_put",
     "explain_storage",

@@ -248,7 +248,7 @@ class HdfsStorage:
         except FileExistsError as e:
             raise AlreadyExists(errno.EEXIST, "the file exists already", self.uri(path)) from e
         except (OSError, RuntimeError, ValueError) as e:
-            if "NotDirectory" in str(e) or isinstance(e, NotADirectoryError):
+            if isinstance(e, NotADirectoryError) or "is not a directory" in str(e) or "NotDirectory" in str(e):
                 raise FileNotFoundError(errno.ENOENT, "no such file", self.uri(path)) from e
             raise StorageError(getattr(e, "errno", None) or errno.EIO, _explain(str(e), self.url), self.uri(path)) from e
 
@@ -311,10 +311,7 @@ def _client_of(url: str, config: tuple[tuple[str, str], ...]) -> Any:
         Unsupported: hdfs-native is not installed.
         StorageError: this process was forked from one that had used HDFS, or the settings name no HDFS.
     """
-    try:
-        from hdfs_native import Client
-    except ImportError:
-        raise Unsupported("tables on HDFS need the package hdfs-native; run: pip install 'penstock[hdfs]'") from None
+    hdfs_native = import_hdfs_native()
     with _lock:
         if _first_user and _first_user[0] != os.getpid():
             raise StorageError(
@@ -324,11 +321,24 @@ def _client_of(url: str, config: tuple[tuple[str, str], ...]) -> Any:
         key = (url, config)
         if key not in _clients:
             try:
-                _clients[key] = Client(url or None, dict(config))
+                _clients[key] = hdfs_native.Client(url or None, dict(config))
             except Exception as e:
                 raise StorageError(errno.EINVAL, _explain(str(e), url), url) from e
             _first_user[:] = [os.getpid()]
         return _clients[key]
+
+
+def import_hdfs_native() -> Any:
+    """Return the module hdfs_native.
+
+    Raises:
+        Unsupported: it is not installed.
+    """
+    try:
+        import hdfs_native
+    except ImportError:
+        raise Unsupported("tables on HDFS need the package hdfs-native; run: pip install 'penstock[hdfs]'") from None
+    return hdfs_native
 
 
 def _explain(text: str, url: str) -> str:

@@ -10,7 +10,7 @@ from penstock.options import STORAGE_RETRY_MS, STORAGE_TIMEOUT_MS
 from penstock.storage.azure_settings import find_azure_settings
 from penstock.storage.base import Storage, split_scheme
 from penstock.storage.gcs_settings import find_gcs_settings
-from penstock.storage.hdfs import HdfsStorage
+from penstock.storage.hdfs import HdfsStorage, import_hdfs_native
 from penstock.storage.hdfs_settings import find_hdfs_settings
 from penstock.storage.object_store import ObjectStorage
 from penstock.storage.object_store_client import ClientSettings, import_obstore
@@ -47,6 +47,7 @@ def open_hdfs(path: str, sources: Sources) -> tuple[Storage, str]:
         Unsupported: hdfs-native is not installed.
     """
     _, authority, below = split_remote(path)
+    import_hdfs_native()
     return HdfsStorage(*find_hdfs_settings(authority, sources)), below
 
 

@@ -1,4 +1,7 @@
-"""Reads and changes settings of a Spark session: number of cores, Arrow batch sizes, tags of jobs. Works on Spark Connect too."""
+"""Reads and changes settings of a Spark session: number of cores, Arrow batch sizes, tags of jobs, settings of storages.
+
+Works on Spark Connect too.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,9 @@ _BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 #: The value of maxBytesPerBatch that means "no limit". With it, Spark does not compute the bytes of a batch.
 _UNLIMITED = 2**31 - 1
 _MOST_ROWS = 16_384
+_HADOOP = "spark.hadoop."
+#: Beginnings of the keys that concern storages.
+_STORAGE_KEYS = ("fs.", "dfs.", "google.cloud.", "hadoop.security.", "hadoop.rpc.", "penstock.storage.")
 _changing_settings = threading.Lock()
 _LOCAL = re.compile(r"^local(?:-cluster)?(?:\[\s*(\d+|\*)\s*(?:,\s*(\d+)\s*,\s*\d+\s*)?\])?$")
 
@@ -37,6 +43,37 @@ def count_cores(conf: Any) -> int | None:
         return os.cpu_count() or 1
     # local-cluster[workers, cores, memory] has two numbers to multiply, local[cores] one.
     return int(local_master[1] or 1) * int(local_master[2] or 1)
+
+
+def read_storage_settings(spark: SparkSession) -> dict[str, str]:
+    """Return the settings of a session that concern storages: Hadoop's keys without their prefix, and options of Penstock.
+
+    As in Spark, a key that is set in the session (`spark.conf.set("fs.s3a.endpoint", …)`) wins over one with `spark.hadoop.`.
+    Settings in the cluster's `core-site.xml` are not here: only the JVM knows them.
+
+    The values hold secrets on a classic session. A Connect server keeps keys, tokens and passwords to itself: there they must be
+    in the environment or the files of the client, or in options.
+    """
+    conf = spark.conf
+    prefixed: dict[str, str] = {}
+    plain: dict[str, str] = {}
+    for key in _list_keys(spark):
+        name = key.removeprefix(_HADOOP)
+        if not name.startswith(_STORAGE_KEYS):
+            continue
+        # One by one: Spark masks secrets in lists of settings.
+        value = conf.get(key, None)
+        if value is not None:
+            (plain if name == key else prefixed)[name] = value
+    return {**prefixed, **plain}
+
+
+def _list_keys(spark: SparkSession) -> list[str]:
+    """Return the keys of all settings of a session."""
+    if hasattr(spark.conf, "getAll"):
+        return list(spark.conf.getAll)
+    # PySpark 3.5 has no list of settings in Python.
+    return [row["key"] for row in spark.sql("SET").collect()]
 
 
 def is_connect(spark: SparkSession) -> bool:

@@ -18,6 +18,7 @@ import penstock
 from penstock import registered_functions
 from penstock.errors import OptionError, RecordKeyError, SchemaError, TableExists, TableNotFound, Unsupported
 from penstock.workers.run_kernels import run_over_rows
+from penstock.workers.session_settings import read_storage_settings
 from tests.table.tables import (
     BULK,
     HIVE_STYLE,
@@ -225,3 +226,29 @@ def test_a_limit_of_bytes_that_the_user_set_is_kept(spark: Any) -> None:
         assert spark.conf.get(BATCH_BYTES) == "8kb"
     finally:
         spark.conf.unset(BATCH_BYTES)
+
+
+def test_settings_of_storages_are_read_from_the_session(spark: Any, session_kind: str) -> None:
+    """Spark masks secrets in lists of settings, and PySpark 3.5 has no such list. A Connect server shows no secrets at all."""
+    settings = {
+        "spark.hadoop.fs.s3a.endpoint": "http://general",
+        "spark.hadoop.fs.s3a.secret.key": "hidden",
+        "spark.hadoop.fs.s3a.session.token": "masked",
+        "fs.s3a.endpoint": "http://session",
+        "spark.hadoop.dfs.nameservices": "lake",
+        "penstock.storage.s3.region": "eu-west-1",
+        "spark.sql.shuffle.partitions": "7",
+    }
+    before = {key: spark.conf.get(key, None) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        found = read_storage_settings(spark)
+    finally:
+        for key, old in before.items():
+            spark.conf.unset(key) if old is None else spark.conf.set(key, old)
+    assert (found["fs.s3a.endpoint"], found["dfs.nameservices"]) == ("http://session", "lake")
+    assert found["penstock.storage.s3.region"] == "eu-west-1"
+    secrets = (found.get("fs.s3a.secret.key"), found.get("fs.s3a.session.token"))
+    assert secrets == ((None, None) if session_kind == "connect" else ("hidden", "masked"))
+    assert not any(key.startswith("spark.") for key in found)

@@ -1,0 +1,246 @@
+"""What an object store does when requests fail, and how many requests it makes: counted and spoiled by a proxy before a real S3."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.errors import AlreadyExists, CommitUnknown, StorageError
+from penstock.storage import ObjectStorage, open_storage
+from tests.kit.counting_proxy import CountingProxy, Fault
+from tests.kit.object_stores import CANARY, ObjectStore, s3_client
+
+pytestmark = pytest.mark.server
+
+#: Long enough for a busy machine. Tests that wait for the end of the time use `impatient`.
+PATIENT = {"penstock.storage.timeout.ms": "10000", "penstock.storage.retry.ms": "20000"}
+Place = tuple[ObjectStorage, str]
+
+
+@pytest.fixture
+def proxy(moto: ObjectStore) -> Iterator[CountingProxy]:
+    with CountingProxy.before(moto.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def place(moto: ObjectStore, proxy: CountingProxy) -> Place:
+    storage, base = open_storage(moto.path(), {**moto.through(proxy.port), **PATIENT})
+    assert isinstance(storage, ObjectStorage)
+    return storage, base
+
+
+def impatient(storage: ObjectStorage) -> ObjectStorage:
+    """Return a storage that waits half a second for an answer, and repeats requests for as long."""
+    return replace(storage, settings=replace(storage.settings, stall_ms=500, retry_ms=500))
+
+
+# --- how many requests
+
+
+def test_a_footer_is_one_request(place: Place, proxy: CountingProxy) -> None:
+    storage, base = place
+    table = pa.table({"a": list(range(200_000)), "b": [f"text {i}" for i in range(200_000)]})
+    with storage.create(f"{base}/t.parquet") as sink:
+        pq.write_table(table, sink, row_group_size=20_000, compression="none", use_dictionary=False)
+    proxy.reset()
+    with storage.open(f"{base}/t.parquet") as source:
+        footer = pq.read_metadata(source)
+    assert footer.num_rows == 200_000
+    assert proxy.counts == {"get": 1}
+
+
+def test_ranges_that_lie_close_together_are_one_request(place: Place, proxy: CountingProxy) -> None:
+    storage, base = place
+    content = bytes(range(256)) * 16_384
+    storage.replace(f"{base}/file", content)
+    proxy.reset()
+    ranges = [(0, 10), (5_000, 10), (100_000, 1_000)]
+    assert storage.read_ranges(f"{base}/file", ranges) == [content[at : at + size] for at, size in ranges]
+    assert proxy.counts == {"get": 1}
+
+
+def test_a_tree_is_one_listing(place: Place, proxy: CountingProxy) -> None:
+    storage, base = place
+    for i in range(20):
+        storage.write_new(f"{base}/p{i}/q/file.parquet", b"x")
+    storage.write_new(f"{base}/.hoodie/1.commit.requested", b"")
+    proxy.reset()
+    assert len(list(storage.list_tree(base))) == 21
+    assert proxy.counts == {"list": 1}
+
+
+def test_a_tree_is_deleted_with_one_listing_and_one_request(place: Place, proxy: CountingProxy) -> None:
+    storage, base = place
+    for i in range(20):
+        storage.write_new(f"{base}/p{i}/file", b"x")
+    proxy.reset()
+    storage.delete_tree(base)
+    assert proxy.counts == {"list": 1, "delete_many": 1}
+
+
+def test_publishing_is_one_request(place: Place, proxy: CountingProxy) -> None:
+    storage, base = place
+    storage.write_new(f"{base}/file", b"x")
+    assert proxy.counts == {"put_new": 1}
+
+
+def test_a_small_data_file_is_looked_up_and_put(place: Place, proxy: CountingProxy) -> None:
+    storage, base = place
+    with storage.create(f"{base}/file") as sink:
+        sink.write(b"x" * 1000)
+    assert proxy.counts == {"head": 1, "put_new": 1}
+
+
+# --- faults of the put that publishes
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault.DROP_AFTER,
+        Fault.DROP_BEFORE,
+        Fault.answer(500),
+        Fault.answer(503),
+        Fault.answer(429),
+        Fault.answer_after(500),
+        Fault.stall(1),
+        Fault.answer(409, "ConditionalRequestConflict"),
+    ],
+    ids=lambda fault: f"{fault.name}{fault.status or ''}",
+)
+@pytest.mark.parametrize("content", [b"", b"content"], ids=["empty", "filled"])
+def test_a_put_without_an_answer_is_resolved_by_looking(place: Place, proxy: CountingProxy, fault: Fault, content: bytes) -> None:
+    storage, base = place
+    proxy.inject(fault, kind="put_new")
+    if fault.name == "stall":
+        storage = replace(storage, settings=replace(storage.settings, stall_ms=500))
+    storage.write_new(f"{base}/file", content)
+    assert storage.read(f"{base}/file") == content
+    assert len(storage.list(base)) == 1
+
+
+@pytest.mark.parametrize("fault", [Fault.DROP_BEFORE, Fault.answer(500)], ids=lambda fault: fault.name)
+def test_the_same_content_of_another_writer_is_not_taken_for_ones_own(place: Place, proxy: CountingProxy, fault: Fault) -> None:
+    """Two writers that publish the same empty file: the one whose put was lost must not believe that it has won."""
+    storage, base = place
+    storage.write_new(f"{base}/file", b"")
+    proxy.inject(fault, kind="put_new")
+    with pytest.raises(AlreadyExists):
+        storage.write_new(f"{base}/file", b"")
+
+
+def test_a_put_that_cannot_be_resolved_is_of_unknown_outcome(place: Place, proxy: CountingProxy) -> None:
+    storage, base = place
+    storage = impatient(storage)
+    proxy.inject(Fault.DROP_AFTER, kind="put_new")
+    proxy.inject(Fault.answer(500), kind="get", times=1000)
+    with pytest.raises(CommitUnknown, match="timeline"):
+        storage.write_new(f"{base}/file", b"x")
+    proxy.heal()
+    assert storage.read(f"{base}/file") == b"x"
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_storm_of_failures_within_the_budget_is_survived(place: Place, proxy: CountingProxy, times: int) -> None:
+    storage, base = place
+    storage.write_new(f"{base}/file", b"x" * 100_000)
+    for kind in ("get", "list", "head", "put"):
+        proxy.inject(Fault.answer(503), kind=kind, times=times)
+    storage.replace(f"{base}/other", b"y")
+    assert storage.read(f"{base}/file") == b"x" * 100_000
+    assert len(storage.list(base)) == 2
+    assert storage.stat(f"{base}/file") is not None
+
+
+def test_requests_are_not_repeated_for_ever(place: Place, proxy: CountingProxy) -> None:
+    storage, base = place
+    proxy.fail_all(Fault.answer(503))
+    with pytest.raises(StorageError, match="503"):
+        impatient(storage).read(f"{base}/file")
+    assert 2 <= proxy.total <= 20
+
+
+def test_a_body_that_ends_too_early_is_fetched_again(place: Place, proxy: CountingProxy) -> None:
+    storage, base = place
+    content = bytes(range(256)) * 1000
+    storage.replace(f"{base}/file", content)
+    proxy.inject(Fault.TRUNCATE, kind="get")
+    assert storage.read(f"{base}/file") == content
+
+
+# --- uploads
+
+
+def test_a_large_file_is_uploaded_in_parts(place: Place, proxy: CountingProxy) -> None:
+    storage, base = place
+    piece = bytes(range(256)) * 4096
+    with storage.create(f"{base}/file") as sink:
+        for _ in range(20):
+            sink.write(piece)
+    assert proxy.counts == {"head": 1, "upload_begin": 1, "upload_part": 3, "upload_complete": 1}
+    assert storage.read(f"{base}/file") == piece * 20
+
+
+def _write_and_fail(storage: ObjectStorage, path: str, size_mib: int) -> None:
+    with storage.create(path) as sink:
+        for _ in range(size_mib):
+            sink.write(b"x" * (1 << 20))
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("size_mib", [1, 20])
+def test_an_aborted_upload_leaves_nothing(place: Place, moto: ObjectStore, size_mib: int) -> None:
+    storage, base = place
+    with pytest.raises(ZeroDivisionError):
+        _write_and_fail(storage, f"{base}/file", size_mib)
+    assert storage.stat(f"{base}/file") is None
+    assert s3_client(moto).list_multipart_uploads(Bucket=moto.authority).get("Uploads") is None
+
+
+def test_a_part_that_fails_aborts_the_upload(place: Place, moto: ObjectStore, proxy: CountingProxy) -> None:
+    storage, base = place
+    proxy.inject(Fault.answer(403), kind="upload_part", times=100)
+    with pytest.raises(StorageError, match="permission"):
+        _write_and_fail(storage, f"{base}/file", 40)
+    assert storage.stat(f"{base}/file") is None
+    assert s3_client(moto).list_multipart_uploads(Bucket=moto.authority).get("Uploads") is None
+
+
+# --- errors without secrets
+
+TROUBLE = {
+    "expired": (Fault.EXPIRED, "expired.*fs.s3a.access.key"),
+    "denied": (Fault.answer(403), "permission"),
+    "wrong key": (Fault.answer(403, "InvalidAccessKeyId"), "not accepted.*InvalidAccessKeyId"),
+    "wrong region": (Fault.answer(400, "AuthorizationHeaderMalformed"), "region us-east-1.*fs.s3a.endpoint.region"),
+    "no bucket": (Fault.answer(404, "NoSuchBucket"), "no bucket.*create it"),
+    "failing": (Fault.answer(500), "failed"),
+    "dropped": (Fault.DROP_BEFORE, "no answer at http.*endpoint"),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLE)
+@pytest.mark.parametrize("action", ["read", "list", "write_new", "replace", "create", "list_tree"])
+def test_an_error_names_path_setting_and_fix_and_no_secret(place: Place, proxy: CountingProxy, trouble: str, action: str) -> None:
+    storage, base = place
+    storage = impatient(storage)
+    fault, message = TROUBLE[trouble]
+    if (trouble, action) == ("no bucket", "create"):
+        pytest.skip("HEAD says no more than that there is no file; closing the stream finds out")
+    proxy.fail_all(fault)
+    arguments = [b"x"] if action in ("write_new", "replace") else []
+    with pytest.raises((StorageError, CommitUnknown)) as caught:
+        getattr(storage, action)(f"{base}/file", *arguments)
+    text = "".join(traceback.format_exception(caught.value)) + repr(caught.value)
+    assert CANARY not in text
+    assert f"{base}/file" in text
+    assert caught.value.__cause__ is None
+    is_headless = action == "create" and trouble != "dropped"  # HEAD has no body, so the store's code is missing
+    if not isinstance(caught.value, CommitUnknown) and not is_headless:
+        assert caught.match(message)
