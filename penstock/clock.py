@@ -45,11 +45,6 @@ def sleep_s(seconds: float) -> None:
     time.sleep(seconds)
 
 
-def random_fraction() -> float:
-    """Return a random number between 0.5 and 1, for pauses that must not be equal in all processes."""
-    return random.uniform(0.5, 1.0)
-
-
 def new_uuid() -> str:
     """Return a new random UUID as text, for file ids and temporary names."""
     return str(uuid.uuid4())

@@ -150,7 +150,7 @@ class ObjectStorage:
                     raise AlreadyExists(errno.EEXIST, "the file exists already", self.uri(path))
             if clock.monotonic_s() + pause_s > deadline:
                 raise convert(error, self.settings, self.uri(path))
-            clock.sleep_s(pause_s * clock.random_fraction())
+            clock.sleep_s(pause_s * (0.5 + clock.random_fraction() / 2))
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _put_new(self, path: str, data: bytes, creator: str) -> None:

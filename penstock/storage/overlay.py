@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -37,11 +37,24 @@ class OverlayStorage:
         self._check_visible(path)
         return self.inner.map(path) if content is None else pa.BufferReader(content)
 
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> builtins.list[bytes]:
+        content = self._find_added(path)
+        self._check_visible(path)
+        if content is None:
+            return self.inner.read_ranges(path, ranges)
+        return [content[offset : offset + length] for offset, length in ranges]
+
     def list(self, path: str) -> builtins.list[FileInfo]:
         added = [_describe(name, content) for name, content in self.added if name.rpartition("/")[0] == path.rstrip("/")]
         left_out = self.hidden | {file.path for file in added}
         files = [file for file in self.inner.list(path) if file.path not in left_out]
         return sorted(files + added, key=lambda file: file.path)
+
+    def list_tree(self, path: str) -> Iterable[FileInfo]:
+        below = path.rstrip("/") + "/"
+        added = [_describe(name, content) for name, content in self.added if name.startswith(below)]
+        left_out = self.hidden | {file.path for file in added}
+        return [*(file for file in self.inner.list_tree(path) if file.path not in left_out), *added]
 
     def stat(self, path: str) -> FileInfo | None:
         content = self._find_added(path)
@@ -64,6 +77,9 @@ class OverlayStorage:
     def delete(self, path: str) -> bool:
         raise self._read_only(path)
 
+    def delete_files(self, paths: Sequence[str]) -> None:
+        raise self._read_only(", ".join(paths))
+
     def delete_tree(self, path: str) -> None:
         raise self._read_only(path)
 
@@ -75,6 +91,9 @@ class OverlayStorage:
 
     def make_dirs(self, path: str) -> None:
         raise self._read_only(path)
+
+    def uri(self, path: str) -> str:
+        return self.inner.uri(path)
 
     def _find_added(self, path: str) -> bytes | None:
         """Return the content of an added file; None if the file is not an added one."""

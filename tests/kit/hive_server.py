@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.kit.metastore import RunningMetastore
-from tests.kit.servers import Server, ServerUnavailable, _pyspark_jars, free_port
+from tests.kit.servers import Server, ServerUnavailable, free_port, pyspark_jars
 
 #: Packages that Spark needs access to on Java 17.
 OPENED = ("java.lang", "java.lang.invoke", "java.io", "java.net", "java.nio", "java.util", "java.util.concurrent",
@@ -55,7 +55,7 @@ class RunningHiveServer:
         short_life = ["-Xmx700m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         configured = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
         program = ["--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2", "spark-internal"]
-        arguments = ["-cp", f"{_pyspark_jars()}/*", "org.apache.spark.deploy.SparkSubmit", *configured, *program]
+        arguments = ["-cp", f"{pyspark_jars()}/*", "org.apache.spark.deploy.SparkSubmit", *configured, *program]
         server = Server.start("hive_server", folder, [*short_life, *opened, *arguments])
         found = cls(port, server)
         try:
