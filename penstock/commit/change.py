@@ -27,6 +27,7 @@ from penstock.commit.modes import is_lazy, is_optimistic
 from penstock.commit.overlap import ConcurrentCommit, check_overlap
 from penstock.commit.run_hooks import run_after_hooks, run_before_hooks
 from penstock.commit.swap_tables import final_table_path, is_written_aside
+from penstock.commit.table_lock import check_still_held, locked
 from penstock.errors import AlreadyExists, CommitUnknown, StorageError, TableChanged, WriteConflict
 from penstock.filegroup.markers import MarkerStyle, work_folder
 from penstock.filegroup.partitions import check_not_nested, withdraw_partition
@@ -310,11 +311,14 @@ class Change:
                 commits = check_overlap(self.table, self.instant, commit.metadata, self._planned_on, timeline)
             if check is not None:
                 check(commits)
+            # The last look at the lock: from here to the completed file there are two calls of the storage.
+            check_still_held(self.table, lock)
             # Set before the claim: if creating it fails, the claim may be there all the same, and nothing may be taken back.
             self._is_publishing = True
             return completed
 
-        run_transaction(self.table, check_turn)
+        with locked(self.table, self.time) as lock:
+            run_transaction(self.table, check_turn)
 
     def _check_not_undone(self) -> None:
         """Raise WriteConflict if another process rolls this change back, or has done so."""

@@ -31,7 +31,7 @@ from penstock.timeline.timeline import Timeline
 #: (partition path, file id) of a file group.
 GroupId = tuple[str, str]
 
-#: Operations that replace whole partitions: rows that another write adds to them meanwhile would survive.
+#: Operations that replace whole partitions: rows that a concurrent write adds to them would survive.
 _REPLACES_PARTITIONS = (Operation.INSERT_OVERWRITE.stored, Operation.DELETE_PARTITION.stored)
 _REPLACES_TABLE = Operation.INSERT_OVERWRITE_TABLE.stored
 #: The part of a file id that names the bucket.

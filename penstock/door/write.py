@@ -22,6 +22,7 @@ from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.commit.modes import is_optimistic
 from penstock.commit.run_hooks import check_hooks, run_after_hooks
 from penstock.commit.swap_tables import OVERWRITE, finish_overwrite, new_table_path, swap_tables
+from penstock.commit.table_lock import check_lock
 from penstock.door.follow_ups import follow_up
 from penstock.door.interrupts import end_at_interrupt
 from penstock.door.preview import read_preview
@@ -292,6 +293,7 @@ def _run_operation(
     """
     table = replace(table, options=settings.options)
     check_inline(table, prepared.avro_schema)
+    check_lock(table)
     check_hooks(HookContext(table, request.spark))
     known = table.timeline.completed_times
     table = roll_back_failed(turn_off_metadata_table(table))

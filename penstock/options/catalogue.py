@@ -260,12 +260,20 @@ def _warn_ignored(options: Options) -> None:
     keys_by_reason: dict[str, list[str]] = {}
     for key, text in options.raw.items():
         option = CATALOGUE.get(key)
-        if option is not None and option.ignores(text) and key not in _SHOWN:
+        if option is not None and option.ignores(text) and not _is_used(option, options) and key not in _SHOWN:
             keys_by_reason.setdefault(option.ignored, []).append(key)
             _SHOWN.add(key)
     for reason, ignored in keys_by_reason.items():
         verb = "has" if len(ignored) == 1 else "have"
         warn_user(f"{', '.join(ignored)} {verb} no effect: {reason}", IgnoredOptionWarning)
+
+
+def _is_used(option: Option[Any], options: Options) -> bool:
+    """Whether another option has the value with which this option has its effect."""
+    if option.used_if is None:
+        return False
+    key, value = option.used_if
+    return options.raw.get(key, "").upper() == value
 
 
 def _find_nearest(lower: str) -> str | None:

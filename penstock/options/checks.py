@@ -13,7 +13,7 @@ from penstock.errors import OptionError
 from penstock.options.clean import CLEANER_POLICY, cleaning_policy, retentions_given
 from penstock.options.clustering import CLUSTERING_INLINE, CLUSTERING_SCHEDULE_INLINE
 from penstock.options.compaction import COMPACT_INLINE, COMPACT_SCHEDULE_INLINE
-from penstock.options.concurrency import CONCURRENCY_MODE, EARLY_CONFLICT_DETECTION
+from penstock.options.concurrency import CONCURRENCY_MODE, EARLY_CONFLICT_DETECTION, LOCK_CONFLICT_STRATEGY
 from penstock.options.index import BUCKET_COUNT, BUCKET_ENGINE, BUCKET_HASH_FIELDS, INDEX_TYPE, MOST_BUCKETS
 from penstock.options.keys import KEY_GENERATOR_CLASS, KEY_GENERATOR_TYPE, RECORD_KEY_FIELD
 from penstock.options.layout import STORAGE_LAYOUT_PARTITIONER, STORAGE_LAYOUT_TYPE
@@ -38,6 +38,11 @@ from penstock.options.write import (
 #: Key generators, by class name and by type, whose record keys can be computed from the columns if the meta columns are empty.
 _WITHOUT_META_FIELDS: Final = ("Simple", "Nonpartitioned", "Complex")
 _TYPES_WITHOUT_META_FIELDS: Final = ("SIMPLE", "NON_PARTITION", "COMPLEX")
+#: Strategies for conflicts, by class name. Which of the two applies follows from the index.
+_CONFLICT_STRATEGIES: Final = (
+    "SimpleConcurrentFileWritesConflictResolutionStrategy",
+    "BucketIndexConcurrentFileWritesConflictResolutionStrategy",
+)
 
 
 def check_combinations(options: Options) -> None:
@@ -101,6 +106,16 @@ def _eager_rollback(options: Options) -> str | None:
             "OPTIMISTIC_CONCURRENCY_CONTROL: set it to LAZY, or leave it out"
         )
     return None
+
+
+def _conflict_strategy(options: Options) -> str | None:
+    """Check that the strategy for conflicts is one that Penstock has. Returns the problem; None if there is none."""
+    strategy = options[LOCK_CONFLICT_STRATEGY]
+    if strategy is None or options[CONCURRENCY_MODE].upper() != "OPTIMISTIC_CONCURRENCY_CONTROL":
+        return None
+    if strategy.rpartition(".")[2] in _CONFLICT_STRATEGIES:
+        return None
+    return f"{LOCK_CONFLICT_STRATEGY.key}={strategy} is not supported: leave it out, and the index decides"
 
 
 def _generated_keys(options: Options) -> str | None:
@@ -257,6 +272,7 @@ _CHECKS: Final[tuple[Callable[[Options], str | None], ...]] = (
     _two_clusterings,
     _early_conflicts,
     _eager_rollback,
+    _conflict_strategy,
     _generated_keys,
     _drop_duplicates_in_bulk_insert,
     _sort_mode,

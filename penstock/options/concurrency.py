@@ -33,6 +33,7 @@ def _lock_option(
         aliases=tuple(f"{_LOCK}{alias}" for alias in aliases),
         supported=(),
         ignored=_NO_LOCK,
+        used_if=("hoodie.write.concurrency.mode", "OPTIMISTIC_CONCURRENCY_CONTROL"),
     )
 
 

@@ -59,6 +59,7 @@ class Option(Generic[T]):
         is_also_supported: whether a value that is not in `supported` is supported, such as a name that the user registered.
         instead: what a user should do instead of a refused value, as the end of a sentence. Empty: use a supported value.
         lacks: the feature that Penstock lacks, if the option has values that are refused. The README lists these features.
+        used_if: key and value of another option. With that value this option has its effect, and `ignored` does not apply.
         ignored: what happens instead of the effect that unsupported values have in Hudi, as the end of a sentence.
         case_sensitive: whether values are compared by case.
         secret: whether the value must not appear in messages.
@@ -75,6 +76,7 @@ class Option(Generic[T]):
     instead: str = ""
     lacks: str = ""
     ignored: str = ""
+    used_if: tuple[str, str] | None = None
     accepted: bool = False
     case_sensitive: bool = False
     waits_for: str = ""

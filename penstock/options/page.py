@@ -83,6 +83,8 @@ def status(option: Option[Any]) -> str:
         return f"idle: {option.waits_for}"
     if option.supported is None:
         return "yes"
+    if option.ignored and option.used_if:
+        return f"used if `{option.used_if[0]}={option.used_if[1]}`; otherwise no effect, warns: {option.ignored}"
     if option.ignored:
         return f"no effect, warns: {option.ignored}"
     if not any(option.supported):

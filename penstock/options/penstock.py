@@ -81,6 +81,7 @@ LOCK: Final[Option[str | None]] = Option(
     "`in_process`, or a name of your own (`@penstock.lock_provider`). Short names for `hoodie.write.lock.provider`.",
     supported=(),
     ignored="one writer at a time needs no lock, and a second one is refused while the first is at work",
+    used_if=("hoodie.write.concurrency.mode", "OPTIMISTIC_CONCURRENCY_CONTROL"),
 )
 PAYLOAD_AGGREGATE: Final[Option[str | None]] = Option(
     "penstock.payload.aggregate",

@@ -28,6 +28,7 @@ from penstock.commit.heartbeat import is_alive
 from penstock.commit.markers import read_markers
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.commit.modes import is_optimistic
+from penstock.commit.table_lock import locked
 from penstock.errors import CorruptFile, OptionError, TableChanged, WriteConflict
 from penstock.filegroup.model import FileSlice
 from penstock.formats.avro.container import read_container
@@ -282,7 +283,8 @@ def _confirm_plan(table: TableState, instant: Instant) -> bool:
             raise TableChanged(f"another write to {table.base_path} completed just now")
 
     try:
-        run_transaction(table, check)
+        with locked(table, instant.time):
+            run_transaction(table, check)
     except BaseException as e:
         table.storage.delete(instant_path(table.base_path, instant))
         if isinstance(e, TableChanged):

@@ -35,6 +35,7 @@ LAZY = {"hoodie.cleaner.policy.failed.writes": "LAZY"}
 OPTIMISTIC = {
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
     "hoodie.write.num.retries.on.conflict.failures": "3",
+    "penstock.lock": "in_process",
 }
 
 

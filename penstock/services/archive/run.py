@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from penstock import clock
 from penstock import options as o
 from penstock.commit.metadata_table import turn_off_metadata_table
+from penstock.commit.modes import is_optimistic
+from penstock.commit.table_lock import locked
 from penstock.errors import AlreadyExists, CorruptFile, StorageError, WriteConflict
 from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.progress import Stages, format_count
@@ -21,7 +23,7 @@ from penstock.services.archive.eligible import archivable, states_of
 from penstock.services.archive.entries import archived_entry
 from penstock.services.archive.merge_files import finish_merge, merge_small_files
 from penstock.storage import FileInfo, join
-from penstock.table.state import TableState
+from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.archive import (
     Entry,
     archive_path,
@@ -63,6 +65,14 @@ def archive(table: TableState, stages: Stages | None = None) -> Archived | None:
         CorruptFile: a timeline file or the newest archive file cannot be read. Then no timeline file was removed.
         WriteConflict: the table is being restored.
     """
+    with locked(table):
+        if is_optimistic(table):
+            table = reload_timeline(table)  # another process may have archived while this one waited for the lock
+        return _archive_chosen(table, stages)
+
+
+def _archive_chosen(table: TableState, stages: Stages | None) -> Archived | None:
+    """Archive the instants that `choose_instants` returns, as `archive` does. No other process archives at the same time."""
     instants = choose_instants(table)
     merges = table.options[o.ARCHIVE_MERGE]
     if instants or merges:

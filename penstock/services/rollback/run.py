@@ -20,6 +20,7 @@ from penstock.commit.claims import delete_undone_mark, has_claims, mark_undone, 
 from penstock.commit.heartbeat import delete_heartbeat
 from penstock.commit.markers import delete_markers, seal
 from penstock.commit.modes import is_lazy
+from penstock.commit.table_lock import locked
 from penstock.errors import AlreadyExists, CorruptFile, TableChanged
 from penstock.filegroup.names import UNKNOWN_WRITE_TOKEN, log_file_name, next_log_version, parse_log_name
 from penstock.filegroup.partitions import withdraw_partition
@@ -83,7 +84,8 @@ def _take_turn(table: TableState, instant: Instant) -> None:
     if not instant.is_completed:
         mark_undone(table, instant.time)
     try:
-        run_transaction(table, check)
+        with locked(table):
+            run_transaction(table, check)
     except TableChanged:
         delete_undone_mark(table, instant.time)
         raise

@@ -1,6 +1,5 @@
-"""Optimistic concurrency control: not supported yet, and refused before anything is written."""
+"""Optimistic concurrency control, with the lock of Hudi for several writers in one process."""
 
-# Ends in: Unsupported: hoodie.write.concurrency.mode
 import sys
 
 from pyspark.sql import SparkSession

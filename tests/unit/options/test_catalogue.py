@@ -483,7 +483,7 @@ def test_supported_values_pass_without_a_warning(given: dict[str, object]) -> No
 
 def test_every_option_has_a_status_that_the_page_explains() -> None:
     words = {status(one).partition(":")[0].partition(" `")[0] for one in ALL}
-    assert words == {"yes", "only", "refused", "idle", "no effect", "no effect, warns"}
+    assert words == {"yes", "only", "refused", "idle", "used if", "no effect", "no effect, warns"}
 
 
 @pytest.mark.parametrize("option", [option for option in ALL if option.lacks], ids=by_key)
@@ -587,6 +587,11 @@ def test_an_ignored_value_of_a_wrong_form_is_an_error() -> None:
         read_options({"hoodie.datasource.insert.dup.policy": "merge"})
 
 
-def test_a_lock_of_several_writers_is_refused_with_their_mode() -> None:
-    with pytest.raises(Unsupported, match=r"hoodie\.write\.concurrency\.mode"):
-        read_options({"hoodie.write.lock.provider": "x.Lock", "hoodie.write.concurrency.mode": "optimistic_concurrency_control"})
+@pytest.mark.usefixtures("new_session")
+def test_a_lock_is_used_by_several_writers_and_has_no_effect_on_one() -> None:
+    lock = {"hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_options({**lock, "hoodie.write.concurrency.mode": "optimistic_concurrency_control"})
+    with pytest.warns(IgnoredOptionWarning, match="hoodie.write.lock.provider has no effect"):
+        read_options(lock)
