@@ -3,7 +3,7 @@
 The headers show three things before any row is read: whether a log is damaged, which blocks are committed, and which rows of the
 base file the blocks touch (change or delete). The plan keeps the headers. The driver uses them to choose how each slice is read,
 and workers do not read them again. If the plan has many log files, the driver reads no headers, or only those of slices with
-large base files; workers read the rest.
+large base files; workers read the rest. Damage that only a worker finds fails the query when it runs (`late_errors.py`).
 """
 
 from __future__ import annotations

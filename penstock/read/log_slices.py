@@ -11,8 +11,9 @@ Each slice is read in one of three ways:
 
 Spark cannot push a filter or a choice of columns through Python. So, where possible, filters and columns are applied before
 workers start. If partitions are few and large, each has a DataFrame of its own whose partition columns are literals, and Spark
-drops the DataFrames that a filter excludes. Partitions with damaged logs have DataFrames of their own, too, so that a query with
-a filter for other partitions does not read them. If the caller names the wanted columns, workers read no others.
+drops the DataFrames that a filter excludes. Partitions whose logs the driver has found damaged have DataFrames of their own, too,
+so that a query with a filter for other partitions does not read them. Damage that only a worker finds is sent to Spark as a row
+(`late_errors.py`), which such a filter drops. If the caller names the wanted columns, workers read no others.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from penstock import options as o
 from penstock.columns import quoted
 from penstock.error_text import read_error
-from penstock.errors import PenstockError
-from penstock.filegroup.fill_meta_columns import KEY_COLUMN
+from penstock.errors import CorruptFile, PenstockError, Unsupported
+from penstock.filegroup.fill_meta_columns import KEY_COLUMN, NUMBER
 from penstock.filegroup.log.scan import BlockInFile, LogScan
 from penstock.filegroup.model import FileSlice
 from penstock.filegroup.slice_rows import MergeRules, read_log_rows, read_merged_rows, read_touched_rows
@@ -40,6 +41,7 @@ from penstock.formats.log import HeaderKey
 from penstock.merge.kernels.gather import Positions
 from penstock.read.base_files import TableScan, read_base_files
 from penstock.read.commit_time_filter import keep_changed_rows
+from penstock.read.late_errors import add_error_column, append_error, raise_late_errors
 from penstock.read.meta_encoding import MetaEncoding, choose_encoding, decode_columns, encode_rows, encoded_schema
 from penstock.read.partition_values import PartitionColumns
 from penstock.read.plan import QueryPlan
@@ -88,6 +90,8 @@ class _WorkerRead:
     log_scans: Mapping[FileSlice, LogScan] = field(default_factory=dict)
     #: Only rows that were written in this range are sent.
     changes: InstantRange | None = None
+    #: Whether damage is sent as a row. If not, it is raised in the worker.
+    sends_damage: bool = False
 
 
 def read_log_slices(scan: TableScan) -> list[DataFrame]:
@@ -234,12 +238,30 @@ def _read_columns(
         folder_columns,
         _scans_for_workers(plan, slices, read_rows),
         plan.changes,
+        _may_exclude_partitions(sent, slices, folder_columns),
     )
     prepare_workers(scan.spark)
     tasks = _count_tasks(scan.spark, len(slices), _bytes_read(slices, read_rows))
     numbers = scan.spark.range(0, tasks, 1, tasks)
-    frame = numbers.mapInArrow(partial(_run_tasks, work, tasks), encoded_schema(sent, encoding))
+    schema_of_rows = encoded_schema(sent, encoding)
+    if work.sends_damage:
+        known = {*folder_columns.places, PARTITION_COLUMN, PARTITION_COLUMN + NUMBER}
+        frame = numbers.mapInArrow(partial(_run_tasks, work, tasks), add_error_column(schema_of_rows))
+        frame = raise_late_errors(frame, schema_of_rows, known)
+    else:
+        frame = numbers.mapInArrow(partial(_run_tasks, work, tasks), schema_of_rows)
     return frame.select(*map(_cast_back, stored, sent, decode_columns(sent, encoding)))
+
+
+def _may_exclude_partitions(sent: StructType, slices: Sequence[FileSlice], folder_columns: PartitionColumns) -> bool:
+    """Whether a later filter may ask for some partitions of the slices only: one of the columns tells the partition of a row.
+
+    Args:
+        sent: the columns that workers send.
+        folder_columns: the columns whose values come from the partition path.
+    """
+    tells_partition = any(name == PARTITION_COLUMN or name in folder_columns.places for name in sent.names)
+    return tells_partition and len({file_slice.partition_path for file_slice in slices}) > 1
 
 
 def _scans_for_workers(plan: QueryPlan, slices: Sequence[FileSlice], read_rows: RowReader) -> dict[FileSlice, LogScan]:
@@ -322,8 +344,30 @@ def _send_slice(work: _WorkerRead, file_slice: FileSlice) -> Iterator[pa.RecordB
     try:
         for rows in work.read_rows(work.storage, file_slice, work.rules, work.schema.names, log_scan):
             wanted = keep_changed_rows(rows, work.changes) if work.changes else rows
-            placed = work.folder_columns.with_texts(fit_to_schema(wanted, work.schema), file_slice.partition_path)
-            yield from encode_rows(placed, work.encoding).to_batches()
+            yield from _encode(work, fit_to_schema(wanted, work.schema), file_slice, None)
     except PenstockError as e:
         place = f"file group {file_slice.file_id} of partition {file_slice.partition_path!r}"
-        raise read_error(e, place) from None  # the text holds the cause, and Spark shows only the end of a traceback
+        problem = read_error(e, place)
+        is_damage = isinstance(e, CorruptFile | Unsupported)
+        # The rows of the default partition may hold nulls or empty strings: no row could stand for both.
+        if not (work.sends_damage and is_damage) or work.folder_columns.nulls_of(file_slice.partition_path):
+            raise problem from None  # the text holds the cause, and Spark shows only the end of a traceback
+        nulls = pa.table([pa.nulls(1, field.type) for field in work.schema], names=work.schema.names)
+        yield from _encode(work, nulls, file_slice, problem)
+
+
+def _encode(work: _WorkerRead, rows: pa.Table, file_slice: FileSlice, problem: PenstockError | None) -> Iterator[pa.RecordBatch]:
+    """Yield rows of one slice in the form in which workers send them to Spark. Runs in workers.
+
+    Args:
+        problem: the error that the only row stands for. Its columns are null, but for those that tell the partition. None: the
+            rows are rows of the slice.
+    """
+    if problem is not None and PARTITION_COLUMN in rows.column_names:
+        at = rows.schema.get_field_index(PARTITION_COLUMN)
+        rows = rows.set_column(at, PARTITION_COLUMN, pa.array([file_slice.partition_path]))
+    placed = work.folder_columns.with_texts(rows, file_slice.partition_path)
+    encoded = encode_rows(placed, work.encoding)
+    if work.sends_damage:
+        encoded = append_error(encoded, problem)
+    yield from encoded.to_batches()

@@ -166,6 +166,28 @@ LOST = (
 )
 
 
+@pytest.mark.parametrize(
+    ("spoil", "few", "problem"),
+    [(damage, 0, "it is damaged, and write .* had completed it"), (spoil_content, 64, "log file .*berlin.*block at byte")],
+    ids=["many log files", "a content"],
+)
+def test_a_query_of_other_partitions_goes_on_where_only_workers_find_the_damage(
+    spark: Any, path: str, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Path], None], few: int, problem: str
+) -> None:
+    monkeypatch.setattr("penstock.read.log_headers._FEW_LOG_FILES", few)
+    spoil(log_of(path, "berlin"))
+    frame = load(spark, path)
+    columns = ("id", "city", "ts", "fare")
+    assert sorted_rows(frame.where("city <> 'berlin'").select(*columns)) == [row for row in CHANGED if row[1] != "berlin"]
+    assert frame.where("city = 'paris' and fare > 9 and _hoodie_record_key is not null").count() == 1
+    assert frame.where("_hoodie_partition_path = 'paris'").count() == 2
+    for needing in ("true", "city = 'berlin'", "city = 'paris' or fare > 1000", "_hoodie_record_key = 'c' and ts > 1000"):
+        with pytest.raises(Exception, match=problem):
+            frame.where(needing).count()
+    with pytest.raises(Exception, match=problem):
+        frame.where("fare > 1000").select("id").collect()
+
+
 @pytest.mark.parametrize("spoil", DAMAGE.values(), ids=DAMAGE)
 def test_damaged_blocks_are_skipped_on_demand_and_a_warning_counts_what_is_lost(
     spark: Any, path: str, spoil: Callable[[Path], None]
