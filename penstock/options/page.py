@@ -25,6 +25,7 @@ Hudi infers a value, the default is none and the description says what decides.
 | refused | not supported; setting the option is an error that says what to do instead |
 | idle | belongs to a feature that Penstock does not have yet, and whose own switch is refused; accepted, without effect |
 | no effect | tunes a part of the JVM engine that Penstock does not have; accepted, the rows are the same with any value |
+| used if … | has its effect with that value of another option; otherwise accepted without effect, with one warning per session |
 | no effect, warns | changes no rows; accepted with one warning per session, if the value is not the default |
 """
 
