@@ -147,7 +147,7 @@ LOCK_RETRY_MS_MAX: Final[Option[int | None]] = _lock_option(
     count,
     None,
     "Greatest number of milliseconds between retries of the lock provider. If not set, 16000 for the connection to ZooKeeper or "
-    "a metastore, and 500 for locks that poll.",
+    "a metastore, and 250 for locks that poll.",
 )
 LOCK_HEARTBEAT_MS: Final = _lock_option(
     "heartbeat_interval_ms",

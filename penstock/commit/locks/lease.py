@@ -16,7 +16,7 @@ from penstock.options import Options
 
 #: Unless options say otherwise: a lock is held for milliseconds, so contenders ask often at first.
 _FIRST_WAIT_S = 0.02
-_LONGEST_WAIT_S = 0.5
+_LONGEST_WAIT_S = 0.25
 
 
 class Lease:
