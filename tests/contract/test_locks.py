@@ -40,7 +40,7 @@ FAIR = ("in_process", "zookeeper", "hive_metastore")
 #: Seconds after which the lock of a dead holder must be free, with much room for a slow machine.
 FREED_S = 40
 #: Seconds in which each lease would have ended without renewal.
-RENEWED_S = {"filesystem": 2.6, "storage": 3.6, "hive_metastore": 3.8, "dynamodb": 2.6}
+RENEWED_S = {"filesystem": 3.8, "storage": 4.8, "hive_metastore": 5.0, "dynamodb": 3.8}
 _numbers = itertools.count()
 
 
@@ -52,9 +52,9 @@ def make_spec(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str],
         name = f"trips_{os.getpid()}_{next(_numbers)}"
         path = str(tmp_path / "table")
         if kind == "filesystem":
-            return LockSpec(path, {"penstock.lock": kind}, expire_s=2)
+            return LockSpec(path, {"penstock.lock": kind}, expire_s=3)
         if kind == "storage":
-            lease = {"hoodie.write.lock.storage.validity.timeout.secs": "3", "hoodie.write.lock.storage.renew.interval.secs": "1"}
+            lease = {"hoodie.write.lock.storage.validity.timeout.secs": "4", "hoodie.write.lock.storage.renew.interval.secs": "1"}
             return LockSpec(path, {"penstock.lock": kind, **lease})
         if kind == "zookeeper":
             zookeeper: ZooKeeper = request.getfixturevalue("zookeeper")
@@ -65,7 +65,7 @@ def make_spec(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[str],
             return LockSpec(path, {**metastore.lock_options(name), "hoodie.write.lock.heartbeat_interval_ms": "500"})
         if kind == "dynamodb":
             dynamodb: DynamoDb = request.getfixturevalue("dynamodb")
-            return LockSpec(path, {**dynamodb.options("locks", name), "hoodie.write.lock.wait_time_ms": "2000"})
+            return LockSpec(path, {**dynamodb.options("locks", name), "hoodie.write.lock.wait_time_ms": "3000"})
         return LockSpec(path, {"penstock.lock": kind})
 
     return make

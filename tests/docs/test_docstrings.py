@@ -15,6 +15,7 @@ from penstock.api import cleaning, clustering, compaction, index_report, mainten
 from penstock.api import inspect as inspecting
 from penstock.bundle import bundle
 from penstock.registered_functions import merger, payload
+from penstock.registered_locks import lock_provider
 from penstock.testing import check_merger
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -24,7 +25,7 @@ def examples() -> Iterator[doctest.DocTest]:
     finder = doctest.DocTestFinder(exclude_empty=True)
     yield doctest.DocTestParser().get_doctest(penstock.__doc__ or "", {}, "penstock", penstock.__file__, 0)
     verbs = (write, read, inspecting, index_report, cleaning, clustering, compaction, restoring, maintenance)
-    for thing in (report, table, *verbs, bundle, merger, payload, check_merger):
+    for thing in (report, table, *verbs, bundle, lock_provider, merger, payload, check_merger):
         yield from (found for found in finder.find(thing) if found.examples)
 
 
@@ -37,7 +38,14 @@ def public_names() -> Iterator[tuple[str, Any]]:
     for name, thing in verbs.items():
         if not name.startswith("_") and (callable(thing) or isinstance(thing, classmethod | staticmethod | property)):
             yield f"Table.{name}", thing
-    yield from (("bundle", bundle), ("merger", merger), ("payload", payload), ("check_merger", check_merger))
+    functions = {
+        "bundle": bundle,
+        "lock_provider": lock_provider,
+        "merger": merger,
+        "payload": payload,
+        "check_merger": check_merger,
+    }
+    yield from functions.items()
 
 
 @pytest.mark.parametrize("example", list(examples()), ids=lambda e: e.name)

@@ -21,7 +21,7 @@ from penstock.hive_metastore import Metastore
 from tests.kit.servers import Server, ServerUnavailable, free_port, pyspark_jars, servers_folder
 
 #: Seconds without heartbeat after which the metastore removes a lock, give or take the interval of the housekeeping.
-LOCK_TIMEOUT_S = 2
+LOCK_TIMEOUT_S = 3
 IDL = """
 struct FieldSchema { 1: string name, 2: string type, 3: string comment }
 struct SerDeInfo { 1: string name, 2: string serializationLib, 3: map<string, string> parameters }

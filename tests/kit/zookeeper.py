@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.kit.servers import Server, ServerUnavailable, free_port, java_command, pyspark_jars
 
 #: The shortest session is two ticks.
-TICK_MS = 500
+TICK_MS = 1000
 SESSION_MS = 2 * TICK_MS
 ANSWERS = ("ready", "yes", "no", "released")
 CURATOR = Path(__file__).parent / "CuratorMutex.java"
