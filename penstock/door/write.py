@@ -28,6 +28,7 @@ from penstock.door.interrupts import end_at_interrupt
 from penstock.door.preview import read_preview
 from penstock.errors import AlreadyExists, CommitUnknown, OptionError, StorageError, TableChanged, TableExists, TableNotFound
 from penstock.hooks import HookContext, PublishedCommit
+from penstock.hooks.lineage import LineageRun, make_lineage_run
 from penstock.index import make_index
 from penstock.options import Options, read_options
 from penstock.options.operation import Operation
@@ -128,14 +129,40 @@ def write(
     stages = Stages("write", options[o.PROGRESS], partial(name_jobs, spark))
     request = _Request(spark, incoming, storage, base_path, options, stages)
     save_mode = _parse_mode(mode)
+    lineage = make_lineage_run(options, base_path)
     done: PublishedCommit | None = None
     with end_at_interrupt(spark, lambda details: _describe_interrupt(base_path, done, details)):
         with stages:
-            written = _write_repeatedly(request, path, save_mode)
+            written = _report_lineage(lineage, partial(_write_repeatedly, request, path, save_mode))
         if written is None:
             return None
         done, table = written
         return replace(done, services=follow_up(spark, table))
+
+
+_Written: TypeAlias = tuple[PublishedCommit, TableState] | None
+
+
+def _report_lineage(lineage: LineageRun | None, run: Callable[[], _Written]) -> _Written:
+    """Run a write, and report its begin and end as OpenLineage events. The result and the errors are those of the write.
+
+    Args:
+        lineage: sends the events; None: no events are sent.
+    """
+    if lineage is None:
+        return run()
+    lineage.start()
+    try:
+        written = run()
+    except BaseException as e:
+        lineage.fail(e)
+        raise
+    if written is None:
+        lineage.complete_without_commit()
+        return None
+    commit, table = written
+    outcome = lineage.complete(commit)
+    return replace(commit, outcomes=(*commit.outcomes, outcome)), table
 
 
 def _describe_interrupt(base_path: str, done: PublishedCommit | None, details: str) -> str:

@@ -120,7 +120,7 @@ def make_http_sender(options: Options) -> HttpSender:
     address = options[o.CALLBACK_HTTP_URL]
     if not address:
         raise OptionError(f"the HTTP callback needs {o.CALLBACK_HTTP_URL.key}: the address to which the message is posted")
-    url, credentials = _split_credentials(address)
+    url, credentials = split_credentials(address)
     headers = {
         _KEY_HEADER: options[o.CALLBACK_HTTP_API_KEY],
         "Content-Type": "application/json; charset=UTF-8",
@@ -134,7 +134,7 @@ def make_http_sender(options: Options) -> HttpSender:
         timeout_s=options[o.CALLBACK_HTTP_TIMEOUT_SECONDS],
         retries=options[o.CALLBACK_RETRIES],
         backoff_s=options[o.CALLBACK_BACKOFF_SECONDS],
-        tls=_make_tls(options) if url.startswith("https:") else None,
+        tls=make_tls(options) if url.startswith("https:") else None,
     )
 
 
@@ -144,7 +144,7 @@ def hide_secrets(text: str) -> str:
     return re.sub(r"[?#]\S*", "", without_user)
 
 
-def _split_credentials(address: str) -> tuple[str, dict[str, str]]:
+def split_credentials(address: str) -> tuple[str, dict[str, str]]:
     """Return the address without user and password, and the header that sends them; an empty dict if there are none."""
     parts = urlsplit(address)
     if parts.username is None:
@@ -155,7 +155,7 @@ def _split_credentials(address: str) -> tuple[str, dict[str, str]]:
     return urlunsplit(parts._replace(netloc=host)), {"Authorization": f"Basic {encoded}"}
 
 
-def _make_tls(options: Options) -> ssl.SSLContext:
+def make_tls(options: Options) -> ssl.SSLContext:
     """Return the settings of https connections.
 
     Raises:

@@ -21,6 +21,7 @@ from penstock.options.engine import *  # noqa: F403
 from penstock.options.index import *  # noqa: F403
 from penstock.options.keys import *  # noqa: F403
 from penstock.options.layout import *  # noqa: F403
+from penstock.options.lineage import *  # noqa: F403
 from penstock.options.memory import *  # noqa: F403
 from penstock.options.metadata_table import *  # noqa: F403
 from penstock.options.metrics import *  # noqa: F403

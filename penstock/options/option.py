@@ -231,7 +231,8 @@ class Options:
 
 
 _SECRET_KEY: Final = re.compile(
-    r"password|secret|token|api\.key|credential|custom\.headers|acc(?:ess|ount)[._-]?key|[._]sas\b|callback\.http\.url|jaas|key\.pem",
+    r"password|secret|token|api\.key|credential|custom\.headers|acc(?:ess|ount)[._-]?key|[._]sas\b|callback\.http\.url"
+    r"|openlineage\.url|jaas|key\.pem",
     re.IGNORECASE,
 )
 

@@ -1,0 +1,134 @@
+"""OpenLineage: events about the begin and the end of each write, posted to a server such as Marquez.
+
+An event never changes what a write does. If it cannot be delivered, the write warns and goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from penstock import clock
+from penstock import options as o
+from penstock.errors import CallbackFailed
+from penstock.hooks.commit_hook import HookOutcome, PublishedCommit
+from penstock.hooks.http_callback import HttpSender, make_tls, split_credentials
+from penstock.hooks.outbox import Message
+from penstock.options import Options
+from penstock.schema import avro_to_spark
+from penstock.user_warning import warn_user
+
+_NAME = "openlineage"
+_PRODUCER = "https://pypi.org/project/penstock"
+_SPEC = "https://openlineage.io/spec"
+_EVENT_SCHEMA = f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
+
+
+@dataclass(frozen=True)
+class LineageRun:
+    """One write, as OpenLineage sees it: a run of a job that writes one dataset."""
+
+    sender: HttpSender
+    run_id: str
+    job_namespace: str
+    job_name: str
+    #: The path of the table.
+    dataset: str
+
+    def start(self) -> None:
+        """Report that the write begins."""
+        self._send("START", {}, {})
+
+    def complete(self, commit: PublishedCommit) -> HookOutcome:
+        """Report that the write has committed, with the schema of the table and counts of rows. Return the outcome."""
+        began = clock.monotonic_s()
+        stats = commit.metadata.stats
+        rows = sum(stat.num_inserts + stat.num_update_writes + stat.num_deletes for stat in stats)
+        counts = {"rowCount": rows, "size": commit.metadata.bytes_written, "fileCount": len(stats)}
+        facets = {"version": _facet("DatasetVersionDatasetFacet", "1-0-1", datasetVersion=commit.instant)}
+        if commit.metadata.schema:
+            facets["schema"] = _facet("SchemaDatasetFacet", "1-1-1", fields=_list_fields(commit.metadata.schema))
+        statistics = {"outputStatistics": _facet("OutputStatisticsOutputDatasetFacet", "1-0-2", **counts)}
+        error = self._send("COMPLETE", {}, {"facets": facets, "outputFacets": statistics})
+        return HookOutcome(_NAME, error, clock.monotonic_s() - began)
+
+    def complete_without_commit(self) -> None:
+        """Report that the write ended without a commit, because the table exists and the save mode is `ignore`."""
+        self._send("COMPLETE", {}, {})
+
+    def fail(self, error: BaseException) -> None:
+        """Report that the write failed, or that the user ended it."""
+        message = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+        facets = {"errorMessage": _facet("ErrorMessageRunFacet", "1-0-1", message=message, programmingLanguage="python")}
+        self._send("ABORT" if isinstance(error, KeyboardInterrupt) else "FAIL", facets, {})
+
+    def _send(self, kind: str, run_facets: dict[str, Any], dataset: dict[str, Any]) -> str | None:
+        """Send an event. A failure becomes a warning, and is returned as text; None means that the event was delivered.
+
+        Args:
+            kind: the type of the event.
+            dataset: what the event says about the table, in addition to its name.
+        """
+        event = {
+            "eventType": kind,
+            "eventTime": clock.utc_now().isoformat(timespec="milliseconds"),
+            "producer": _PRODUCER,
+            "schemaURL": _EVENT_SCHEMA,
+            "run": {"runId": self.run_id, "facets": run_facets},
+            "job": {"namespace": self.job_namespace, "name": self.job_name, "facets": {"jobType": _JOB_TYPE}},
+            "inputs": [],
+            "outputs": [{"namespace": "file", "name": self.dataset, **dataset}],
+        }
+        try:
+            self.sender.send(Message(_NAME, self.job_name, "", f"{self.run_id}@{kind}", json.dumps(event)))
+        except CallbackFailed as e:
+            warn_user(f"the OpenLineage event {kind} of {self.dataset} was not delivered: {e}")
+            return f"CallbackFailed: {e}"
+        return None
+
+
+def make_lineage_run(options: Options, base_path: str) -> LineageRun | None:
+    """Return the run of a write that is about to begin; None if the options do not ask for events.
+
+    Args:
+        base_path: the path of the table.
+
+    Raises:
+        OptionError: a certificate of the options cannot be read.
+    """
+    address = options[o.LINEAGE_URL]
+    if not address:
+        return None
+    url, headers = split_credentials(address)
+    key = options[o.LINEAGE_API_KEY]
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
+    headers["Content-Type"] = "application/json"
+    sender = HttpSender(
+        url=url,
+        headers=headers,
+        timeout_s=options[o.LINEAGE_TIMEOUT_SECONDS],
+        retries=options[o.CALLBACK_RETRIES],
+        backoff_s=options[o.CALLBACK_BACKOFF_SECONDS],
+        tls=make_tls(options) if url.startswith("https:") else None,
+    )
+    table_name = base_path.rpartition("/")[2]
+    job_name = options[o.LINEAGE_JOB] or f"{table_name}.{options[o.OPERATION].value}"
+    return LineageRun(sender, clock.new_uuid(), options[o.LINEAGE_NAMESPACE], job_name, base_path)
+
+
+def _facet(name: str, version: str, **values: Any) -> dict[str, Any]:
+    """Return a facet of OpenLineage: values, with the producer and the address of the facet's schema."""
+    return {"_producer": _PRODUCER, "_schemaURL": f"{_SPEC}/facets/{version}/{name}.json#/$defs/{name}", **values}
+
+
+_JOB_TYPE = _facet("JobTypeJobFacet", "2-0-3", processingType="BATCH", integration="PENSTOCK", jobType="JOB")
+
+
+def _list_fields(avro_schema: str) -> list[dict[str, str]]:
+    """Return names and types of a table's columns, with Spark's names of types."""
+    from pyspark.sql.types import StructType
+
+    struct = StructType.fromJson(avro_to_spark(json.loads(avro_schema)))
+    return [{"name": field.name, "type": field.dataType.simpleString()} for field in struct.fields]
