@@ -382,10 +382,10 @@ def make_nested(folder: Path, rows: int, partitions: int) -> Truth:
 
 
 def make_columns(folder: Path, rows: int, partitions: int) -> Truth:
-    """Make the input of a table of 1,000 columns, with 3,000 rows at most."""
+    """Make the input of a table of 1,000 columns, with 3,000 rows at most. Even the smaller input is large enough for workers."""
     make, truth = WideMaker(folder, seed=29), Truth()
     make.columns = COLUMNS
-    base = load_by_city(make, "columns", min(COLUMNS_ROWS, rows // 100))
+    base = load_by_city(make, "columns", min(COLUMNS_ROWS, rows // 10))
     truth["columns"] = checksum(base, "columns")
     state = State(make, base, truth, "columns")
     state.apply("columns_up", make.update(base, 0.10))
