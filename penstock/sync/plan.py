@@ -114,11 +114,12 @@ def read_sync_point(table: CatalogTable | None) -> SyncPoint:
     return SyncPoint(table.properties.get(LAST_COMMIT) or "", table.properties.get(LAST_COMPLETION) or "")
 
 
-def with_sync_point(table: CatalogTable, point: SyncPoint) -> CatalogTable:
-    """Return the catalog's entry with the properties that say how far the sync came."""
+def with_sync_point(table: CatalogTable, point: SyncPoint, path: str) -> CatalogTable:
+    """Return the catalog's entry with the properties that say how far the sync came, and with the table's path, as Hudi does."""
     if not point.commit:
         return table
-    return replace(table, properties={**table.properties, LAST_COMMIT: point.commit, LAST_COMPLETION: point.completion})
+    properties = {**table.properties, LAST_COMMIT: point.commit, LAST_COMPLETION: point.completion}
+    return replace(table, properties=properties, serde_properties={**table.serde_properties, "path": path})
 
 
 def _check_owner(wanted: CatalogTable, found: CatalogTable) -> None:

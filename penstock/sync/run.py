@@ -6,7 +6,7 @@ The commit time is stored last. A sync that fails in between begins at the same 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from penstock import options as o
@@ -180,9 +180,9 @@ def _store_point(client: CatalogClient, settings: SyncSettings, plan: TablePlan,
     """Store in the catalog how far the sync came, unless the options ask for it only after changes and there was none."""
     if settings.options[o.META_SYNC_CONDITION] and not is_changed:
         return
-    table = with_sync_point(plan.table, point)
-    if table.properties != plan.table.properties:
-        client.alter_table(settings.database, replace(table))
+    table = with_sync_point(plan.table, point, settings.base_path)
+    if table != plan.table:
+        client.alter_table(settings.database, table)
 
 
 def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

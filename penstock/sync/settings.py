@@ -104,7 +104,7 @@ class SyncSettings:
 
     def _serde_properties(self, view: View) -> dict[str, str]:
         """Return the serde properties of a view: those of the user, and those for Spark."""
-        properties = {"path": self.base_path, "serialization.format": "1"}
+        properties = {"serialization.format": "1"}
         properties |= parse_properties(self.options, o.HIVE_SYNC_SERDE_PROPERTIES)
         if self.options[o.HIVE_SYNC_AS_DATASOURCE]:
             properties |= spark_serde_properties(self.base_path, read_optimized=view.is_read_optimized)

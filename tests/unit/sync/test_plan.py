@@ -88,7 +88,7 @@ def test_the_schema_for_spark_is_cut_into_parts_with_the_partition_columns_last(
 def test_without_a_datasource_the_properties_for_spark_are_left_out() -> None:
     table = table_of(**sync_option("sync_as_datasource", "false"), **sync_option("table_properties", "a=b\nc = d"))
     assert table.properties == {"EXTERNAL": "TRUE", "a": "b", "c": "d"}
-    assert table.serde_properties == {"path": "/data/trips", "serialization.format": "1"}
+    assert table.serde_properties == {"serialization.format": "1"}
 
 
 def test_a_managed_table_is_not_external() -> None:
@@ -242,7 +242,7 @@ def test_a_full_comparison_drops_what_the_table_does_not_have() -> None:
 
 
 def test_the_point_of_the_last_sync_is_stored_in_properties() -> None:
-    table = with_sync_point(table_of(), SyncPoint("20240309000000000", "20240309000001000"))
+    table = with_sync_point(table_of(), SyncPoint("20240309000000000", "20240309000001000"), "/data/trips")
     assert table.properties[LAST_COMMIT] == "20240309000000000"
     assert read_sync_point(table) == SyncPoint("20240309000000000", "20240309000001000")
     assert read_sync_point(None) == SyncPoint()
