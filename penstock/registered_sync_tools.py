@@ -33,6 +33,16 @@ def sync_tool(name: str) -> Callable[[F], F]:
 
     Raises:
         OptionError: the name is not valid, or is reserved for Hudi or Penstock.
+
+    Example:
+        >>> class Forgetful:  # a catalog that accepts everything and remembers nothing
+        ...     def __getattr__(self, method):
+        ...         return lambda *arguments, **named: None
+        >>> @penstock.sync_tool("forgetful")
+        ... def open_forgetful(settings):
+        ...     return Forgetful()
+        >>> [(entry.name, entry.added) for entry in table.sync({"hoodie.meta.sync.client.tool.class": "forgetful"})]
+        [('trips', 2)]
     """
     if not _NAME.fullmatch(name) or name.startswith(_RESERVED):
         raise OptionError(

@@ -55,6 +55,14 @@ class SyncMethods(TableHandle):
         Raises:
             CatalogError: a catalog cannot be reached, or refuses a change.
             OptionError: an option has a wrong form, or a partition path does not fit the partition extractor.
+
+        Example:
+            >>> hive = {"hoodie.datasource.hive_sync.mode": "hms",
+            ...         "hoodie.datasource.hive_sync.metastore.uris": "thrift://127.0.0.1:1"}
+            >>> table.sync(hive)
+            Traceback (most recent call last):
+            ...
+            penstock.errors.CatalogError: no Hive metastore answers at thrift://127.0.0.1:1 ...
         """
         state = self._state(options or {})
         return SyncReport(run_tools(state, self._spark), state.config.name)

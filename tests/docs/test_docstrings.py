@@ -11,11 +11,24 @@ import pytest
 
 import penstock
 import penstock.api
-from penstock.api import cleaning, clustering, compaction, index_report, maintenance, read, report, restoring, table, write
+from penstock.api import (
+    cleaning,
+    clustering,
+    compaction,
+    index_report,
+    maintenance,
+    read,
+    report,
+    restoring,
+    syncing,
+    table,
+    write,
+)
 from penstock.api import inspect as inspecting
 from penstock.bundle import bundle
 from penstock.registered_functions import merger, payload
 from penstock.registered_locks import lock_provider
+from penstock.registered_sync_tools import sync_tool
 from penstock.testing import check_merger
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -24,8 +37,8 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 def examples() -> Iterator[doctest.DocTest]:
     finder = doctest.DocTestFinder(exclude_empty=True)
     yield doctest.DocTestParser().get_doctest(penstock.__doc__ or "", {}, "penstock", penstock.__file__, 0)
-    verbs = (write, read, inspecting, index_report, cleaning, clustering, compaction, restoring, maintenance)
-    for thing in (report, table, *verbs, bundle, lock_provider, merger, payload, check_merger):
+    verbs = (write, read, inspecting, index_report, cleaning, clustering, compaction, restoring, maintenance, syncing)
+    for thing in (report, table, *verbs, bundle, lock_provider, merger, payload, sync_tool, check_merger):
         yield from (found for found in finder.find(thing) if found.examples)
 
 
@@ -43,6 +56,7 @@ def public_names() -> Iterator[tuple[str, Any]]:
         "lock_provider": lock_provider,
         "merger": merger,
         "payload": payload,
+        "sync_tool": sync_tool,
         "check_merger": check_merger,
     }
     yield from functions.items()
