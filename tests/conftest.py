@@ -24,7 +24,7 @@ from tests.kit.metastore import RunningMetastore, running_metastore
 from tests.kit.object_stores import (
     ObjectStore,
     running_azurite,
-    running_fake_gcs,
+    running_gcs,
     running_moto,
     running_rclone,
     running_seaweedfs,
@@ -238,9 +238,9 @@ def azurite() -> Iterator[ObjectStore]:
 
 
 @pytest.fixture(scope="session")
-def fake_gcs() -> Iterator[ObjectStore]:
-    """An emulator of Google Cloud Storage."""
-    yield from _server(running_fake_gcs)
+def gcs() -> Iterator[ObjectStore]:
+    """What stands for Google Cloud Storage: see `running_gcs`."""
+    yield from _server(running_gcs)
 
 
 @pytest.fixture(scope="session")

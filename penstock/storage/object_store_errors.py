@@ -96,6 +96,8 @@ def _explain(error: BaseException, settings: ClientSettings, code: str) -> tuple
         if settings.credentials
         else "the role of this machine, or no credentials,"
     )
+    if "169.254.169.254" in str(error) or "metadata.google.internal" in str(error):
+        return errno.EACCES, f"no credentials were found, and this machine has no role; set {key_places}"
     if code in _NO_BUCKET or status == 404:
         return errno.ENOENT, f"no {bucket_word} '{settings.bucket}' {where}; create it, or correct the path or the endpoint"
     if code in _EXPIRED or "expired" in text.lower():
@@ -110,8 +112,6 @@ def _explain(error: BaseException, settings: ClientSettings, code: str) -> tuple
         return errno.EACCES, f"{where} {keys} are not accepted ({code or status}); correct {key_places}"
     if status == 403 or type(error).__name__ == "PermissionDeniedError":
         return errno.EACCES, f"{keys} have no permission for this {bucket_word} or path; grant it, or set {key_places}"
-    if "169.254.169.254" in str(error) or ("metadata" in text and "credential" in text.lower()):
-        return errno.EACCES, f"no credentials were found; set {key_places}"
     if status is None and ("sending request" in text or "builder error" in text or "dns" in text.lower()):
         return errno.EHOSTUNREACH, f"no answer {where}; correct the endpoint, or check the network ({text})"
     if type(error).__name__ == "InvalidPathError" or isinstance(error, ValueError):

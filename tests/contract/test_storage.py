@@ -21,7 +21,7 @@ from penstock.storage import LocalStorage, MemoryStorage, Storage, join, open_st
 Place = tuple[Storage, str]
 
 
-SERVERS = ("moto", "seaweedfs", "azurite", "fake_gcs", "hdfs")
+SERVERS = ("moto", "seaweedfs", "azurite", "gcs", "hdfs")
 
 
 @pytest.fixture(params=["local", "memory", *(pytest.param(name, marks=pytest.mark.server) for name in SERVERS)])

@@ -28,10 +28,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 #: Headers that belong to one connection and are not forwarded.
 _HOP_HEADERS = {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "proxy-connection"}
+#: Credentials of S3 for a server that does not check them.
+_ANY_KEY = "AWS4-HMAC-SHA256 Credential=k/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
 _CODES = {500: "InternalError", 503: "SlowDown", 429: "TooManyRequests", 403: "AccessDenied", 412: "PreconditionFailed"}
 
 
@@ -122,10 +124,12 @@ class CountingProxy:
 
     Attributes:
         delay_s: is added to every request, to show what waits for what.
+        rename: pairs (client's beginning of a header, server's), for a server with another dialect. See `tests/kit/object_stores.py`.
     """
 
     target_port: int
     delay_s: float = 0.0
+    rename: tuple[tuple[str, str], ...] = ()
     requests: list[Request] = field(default_factory=list)
     _planned: list[_Planned] = field(default_factory=list)
     _always: Fault | None = None
@@ -135,9 +139,9 @@ class CountingProxy:
 
     @classmethod
     @contextmanager
-    def before(cls, target_port: int, delay_s: float = 0.0) -> Iterator[CountingProxy]:
+    def before(cls, target_port: int, delay_s: float = 0.0, rename: tuple[tuple[str, str], ...] = ()) -> Iterator[CountingProxy]:
         """Run a proxy before a server on a port of this machine, until the block ends."""
-        proxy = cls(target_port, delay_s)
+        proxy = cls(target_port, delay_s, rename)
         handler = type("Handler", (_Handler,), {"proxy": proxy})
         server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         server.daemon_threads = True
@@ -303,19 +307,42 @@ class _Handler(BaseHTTPRequestHandler):
     def _forward(self, body: bytes) -> _Answer:
         connection = http.client.HTTPConnection("127.0.0.1", self.proxy.target_port, timeout=60)
         try:
-            connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+            connection.putrequest(self.command, self._target(), skip_host=True, skip_accept_encoding=True)
             for name, value in self.headers.items():
-                if name.lower() not in _HOP_HEADERS and name.lower() != "content-length":
-                    connection.putheader(name, value)
+                is_foreign = self.proxy.rename and name.lower() == "authorization"  # a server of another dialect cannot read it
+                if name.lower() not in _HOP_HEADERS and name.lower() != "content-length" and not is_foreign:
+                    connection.putheader(*self._translate(name, value))
+            if self.proxy.rename:
+                connection.putheader("Authorization", _ANY_KEY)
             if body or self.command in ("PUT", "POST"):
                 connection.putheader("Content-Length", str(len(body)))
             connection.endheaders(body or None)
             response = connection.getresponse()
-            answer = _Answer(response.status, response.getheaders(), response.read())
+            headers = [(self._translate_back(name), value) for name, value in response.getheaders()]
+            answer = _Answer(response.status, headers, response.read())
         finally:
             connection.close()
         self.proxy._first_answers.setdefault((self.command, self.path), answer)
         return answer
+
+    def _target(self) -> str:
+        """Return path and query for the server. Google's clients also encode slashes of keys, which S3's do not."""
+        path, mark, query = self.path.partition("?")
+        return quote(unquote(path), safe="/-_.~") + mark + query if self.proxy.rename else self.path
+
+    def _translate(self, name: str, value: str) -> tuple[str, str]:
+        """Return a header of a request as the server takes it."""
+        for theirs, ours in self.proxy.rename:
+            if name.lower().startswith(theirs):
+                name = ours + name[len(theirs) :]
+        return name, "*" if name.lower() == "if-none-match" else value
+
+    def _translate_back(self, name: str) -> str:
+        """Return the name of a header of an answer as the client takes it."""
+        for theirs, ours in self.proxy.rename:
+            if name.lower().startswith(ours):
+                name = theirs + name[len(ours) :]
+        return name
 
     def _send(self, answer: _Answer, body: bytes | None = None) -> int:
         """Send an answer. A body that is shorter than the answer's is announced with the full length."""

