@@ -101,7 +101,7 @@ class HdfsStorage:
     # --- writing
 
     def create(self, path: str) -> pa.NativeFile:
-        with self._errors(path):
+        with self._errors(path, writing=True):
             return writable_file(_NewFile(self, path, self._create(path)))
 
     def _create(self, path: str) -> Any:
@@ -126,7 +126,7 @@ class HdfsStorage:
         folder, _, name = path.rpartition("/")
         temporary = f"{folder}/.{name}.{new_uuid()}.tmp"
         try:
-            with self._errors(path):
+            with self._errors(path, writing=True):
                 writer = self._create(temporary)
                 if data:
                     writer.write(data)
@@ -233,23 +233,29 @@ class HdfsStorage:
             raise StorageError(errno.ENOENT, "no such folder", self.uri(path)) from None
 
     def make_dirs(self, path: str) -> None:
-        with self._errors(path):
+        with self._errors(path, writing=True):
             self._client.mkdirs(path, 0o755, True)
 
     @contextlib.contextmanager
-    def _errors(self, path: str) -> Iterator[None]:
-        """Convert errors of hdfs-native inside the `with` block."""
+    def _errors(self, path: str, *, writing: bool = False) -> Iterator[None]:
+        """Convert errors of hdfs-native inside the `with` block.
+
+        Args:
+            writing: whether a missing or wrong parent folder is a StorageError instead of a FileNotFoundError.
+        """
         try:
             yield
         except PenstockError:
             raise
         except FileNotFoundError as e:
-            raise FileNotFoundError(errno.ENOENT, "no such file", self.uri(path)) from e
+            kind = StorageError if writing else FileNotFoundError
+            raise kind(errno.ENOENT, "no such file or folder", self.uri(path)) from e
         except FileExistsError as e:
             raise AlreadyExists(errno.EEXIST, "the file exists already", self.uri(path)) from e
         except (OSError, RuntimeError, ValueError) as e:
             if isinstance(e, NotADirectoryError) or "is not a directory" in str(e) or "NotDirectory" in str(e):
-                raise FileNotFoundError(errno.ENOENT, "no such file", self.uri(path)) from e
+                kind = StorageError if writing else FileNotFoundError
+                raise kind(errno.ENOTDIR, "the path is below a file", self.uri(path)) from e
             raise StorageError(getattr(e, "errno", None) or errno.EIO, _explain(str(e), self.url), self.uri(path)) from e
 
 

@@ -22,7 +22,7 @@ from tests.kit.race import race, start_racers
 pytestmark = pytest.mark.server
 
 PROCESSES = 8
-FILES = 10
+FILES = 6
 
 
 @pytest.fixture(scope="module")
@@ -266,6 +266,15 @@ def test_a_name_service_is_used(hdfs: Hdfs) -> None:
     storage.write_new(f"{base}/file", b"x")
     assert [info.path for info in storage.list_tree(base)] == [f"{base}/file"]
     assert storage.uri(base) == f"hdfs://lake{base}"
+
+
+@pytest.mark.parametrize("change", ["write_new", "replace", "create", "make_dirs"])
+def test_a_path_below_a_file_of_hdfs_is_an_error_of_the_storage(hdfs: Hdfs, change: str) -> None:
+    storage, base = hdfs.open()
+    storage.write_new(f"{base}/file", b"")
+    arguments = [b"x"] if change in ("write_new", "replace") else []
+    with pytest.raises(StorageError, match="below a file"):
+        getattr(storage, change)(f"{base}/file/below", *arguments)
 
 
 def test_nothing_temporary_is_left_on_hdfs(hdfs: Hdfs) -> None:
