@@ -80,7 +80,7 @@ def find_session(spark: SparkSession | None) -> SparkSession:
 
 def table_columns(state: TableState) -> StructType:
     """Return the columns of a table as a Spark schema, without Hudi's meta columns."""
-    struct = table_struct(QueryPlan(state, parse_query([state.base_path], state.options), read_table_schema(state), {}))
+    struct = table_struct(QueryPlan(state, parse_query([state.uri], state.options), read_table_schema(state), {}))
     return StructType([field for field in struct if field.name not in META_COLUMNS])
 
 

@@ -129,7 +129,7 @@ class Table(
             create_table(storage, base_path, settings, create_schema)
         except AlreadyExists as e:
             raise _exists(base_path) from e
-        return cls(base_path, session, own_options)
+        return cls(storage.uri(base_path), session, own_options)
 
     @classmethod
     def open(cls, path: Path, spark: SparkSession | None = None, options: Mapping[str, object] | None = None) -> Table:
@@ -153,7 +153,7 @@ class Table(
         finish_overwrite(*open_storage(os.fspath(path)))
         state = open_table(os.fspath(path))
         found = spark or SparkSession.getActiveSession()
-        return cls(state.base_path, penstock.enable(found) if found else None, call_options(options, {}))
+        return cls(state.uri, penstock.enable(found) if found else None, call_options(options, {}))
 
     @staticmethod
     def exists(path: Path) -> bool:

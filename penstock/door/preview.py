@@ -35,7 +35,7 @@ def read_preview(spark: SparkSession, table: TableState, commit: PendingCommit |
     if commit is not None:
         table = replace(table, storage=_add_commit(table, commit))
     # Not through `open_query`: its cache would keep the DataFrame of a commit that may never be published.
-    plan = plan_query(Query(table.base_path, "snapshot", read_options({})), reload_timeline(table))
+    plan = plan_query(Query(table.uri, "snapshot", read_options({})), reload_timeline(table))
     return scan(spark, read_log_headers(plan))
 
 

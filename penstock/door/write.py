@@ -32,11 +32,13 @@ from penstock.hooks.lineage import LineageRun, make_lineage_run
 from penstock.index import make_index
 from penstock.options import Options, read_options
 from penstock.options.operation import Operation
+from penstock.options.storage import STORAGE_OPTIONS
 from penstock.progress import Stages, format_count
 from penstock.services.clustering.after_write import check_inline
 from penstock.services.clustering.unschedule import unschedule_clustering
 from penstock.services.rollback.failed_writes import roll_back_failed
 from penstock.storage import Storage, join, open_storage
+from penstock.storage.conditional_put import check_conditional_put
 from penstock.table.config import TableConfig
 from penstock.table.foreign_files import find_foreign_files
 from penstock.table.state import TableState, open_table, read_table_schema, table_exists
@@ -124,8 +126,8 @@ def write(
         OptionError: an option or the mode is invalid, or contradicts the table.
         KeyboardInterrupt: the user pressed Ctrl-C. Its message says what became of the write.
     """
-    storage, base_path = open_storage(path)
     options = read_options(raw_options)
+    storage, base_path = open_storage(path, options.prefixed(STORAGE_OPTIONS))
     stages = Stages("write", options[o.PROGRESS], partial(name_jobs, spark))
     request = _Request(spark, incoming, storage, base_path, options, stages)
     save_mode = _parse_mode(mode)
@@ -320,6 +322,8 @@ def _run_operation(
     """
     table = replace(table, options=settings.options)
     check_inline(table, prepared.avro_schema)
+    if not is_optimistic(table):  # several writers have a lock, which needs no conditional puts
+        check_conditional_put(table.storage, join(table.base_path, FOLDER))
     check_lock(table)
     check_hooks(HookContext(table, request.spark))
     known = table.timeline.completed_times

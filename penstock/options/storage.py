@@ -10,6 +10,9 @@ from typing import Final
 
 from penstock.options.option import Option, boolean, positive, word
 
+#: The prefix of all options of this module.
+STORAGE_OPTIONS: Final = "penstock.storage."
+
 STORAGE_TIMEOUT_MS: Final = Option(
     "penstock.storage.timeout.ms",
     positive,

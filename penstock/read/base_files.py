@@ -23,7 +23,7 @@ from penstock.columns import conform, quoted
 from penstock.errors import CorruptFile
 from penstock.filegroup.model import FileSlice
 from penstock.merge.kernels.gather import Positions
-from penstock.read.partition_values import SCHEME, PartitionColumns
+from penstock.read.partition_values import PartitionColumns, spark_path
 from penstock.read.plan import QueryPlan
 from penstock.read.skip_rows import skip_rows
 from penstock.table.state import TableState
@@ -138,11 +138,11 @@ def _read_parquet(
     files = [file_slice.base_file.path for file_slice in slices if file_slice.base_file]
     reader = spark.read.format("parquet").schema(schema).options(**_REBASE_MODES)
     if native_base is not None:
-        reader = reader.option("basePath", native_base)
+        reader = reader.option("basePath", spark_path(table, native_base))
     if len(files) <= _MANY_FILES:
-        return reader.load([_literal_path(path) for path in files])
+        return reader.load([_literal_path(table, path) for path in files])
     with _listing_on_driver(spark, len(files)):
-        frame = reader.load(_name_files(spark, files, table.base_path))
+        frame = reader.load(_name_files(spark, table, files))
     # Spark reports no error if a pattern names a missing file. File names are never used twice: a file that exists now also
     # existed when Spark listed the patterns.
     for path in files:
@@ -151,37 +151,38 @@ def _read_parquet(
     return frame
 
 
-def _name_files(spark: SparkSession, files: Sequence[str], base_path: str) -> list[str]:
+def _name_files(spark: SparkSession, table: TableState, files: Sequence[str]) -> list[str]:
     """Return the paths to pass to Spark for many base files: a few glob patterns, or in a Connect session every path.
 
     A classic session lists the files once, now. A Connect session lists them again with every action. If a file is deleted
     between two actions, a pattern would silently leave out its rows, while a single path raises an error.
     """
     if is_connect(spark):
-        return [_literal_path(path) for path in files]
-    return _name_by_patterns(files, base_path)
+        return [_literal_path(table, path) for path in files]
+    return _name_by_patterns(table, files)
 
 
-def _name_by_patterns(files: Sequence[str], base_path: str) -> list[str]:
+def _name_by_patterns(table: TableState, files: Sequence[str]) -> list[str]:
     """Return a few glob patterns `{first,second}` that name all files, because each path passed to Spark costs a JVM call.
 
     There are at least two patterns, because Spark checks whether a single path is the output folder of a stream. For a pattern
     this check logs a warning with a long stack trace. A file with special characters in its path is passed by itself.
     """
+    base_path = table.base_path
     simple = [path for path in files if _SIMPLE.fullmatch(path)] if _SIMPLE.fullmatch(base_path) else []
     relative = [path[len(base_path) + 1 :] for path in simple]
     half = -(-len(relative) // 2)
     size = min(_NAMES_PER_PATTERN, half) or 1
     names = []
     for start in range(0, len(relative), size):
-        names.append(f"{SCHEME}{base_path}/{{{','.join(relative[start : start + size])}}}")
+        names.append(f"{spark_path(table, base_path)}/{{{','.join(relative[start : start + size])}}}")
     named = set(simple)
-    return names + [_literal_path(path) for path in files if path not in named]
+    return names + [_literal_path(table, path) for path in files if path not in named]
 
 
-def _literal_path(path: str) -> str:
-    """Return a local path in the form that Spark needs: with the scheme `file:`, and characters of glob patterns escaped."""
-    return SCHEME + _PATTERN.sub(r"\\\g<0>", path)
+def _literal_path(table: TableState, path: str) -> str:
+    """Return the path of a file in the form that Spark needs: with its scheme, and characters of glob patterns escaped."""
+    return _PATTERN.sub(r"\\\g<0>", spark_path(table, path))
 
 
 @contextmanager

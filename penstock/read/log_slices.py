@@ -99,9 +99,7 @@ def read_log_slices(scan: TableScan) -> list[DataFrame]:
     plan = scan.plan
     if not plan.slices_with_logs:
         return []
-    assert plan.schema is not None  # a table with files has a schema
-    skip_merge = plan.query.options[o.MERGE_TYPE] == "skip_merge"
-    rules = build_merge_rules(plan.table, plan.schema, as_of=plan.query.as_of, skip_merge=skip_merge)
+    rules = _build_rules(plan)
     log_only = [file_slice for file_slice in plan.slices_with_logs if plan.needs_only_log(file_slice)]
     with_base = [file_slice for file_slice in plan.slices_with_logs if not plan.needs_only_log(file_slice)]
     # Spark tells the rows of a file apart by its column `_metadata`, which a column of the table may hide.
@@ -115,6 +113,26 @@ def read_log_slices(scan: TableScan) -> list[DataFrame]:
         *_read_in_workers(scan, list(touched), rules, read_known_rows),
         *_read_in_workers(scan, merged, rules, read_merged_rows),
     ]
+
+
+def read_slices_in_workers(scan: TableScan) -> list[DataFrame]:
+    """Return DataFrames over all slices of the plan, which workers read, for a storage that Spark cannot read itself."""
+    slices = scan.plan.all_slices
+    log_only = [file_slice for file_slice in slices if file_slice.log_files and scan.plan.needs_only_log(file_slice)]
+    merged = [file_slice for file_slice in slices if file_slice not in log_only]
+    rules = _build_rules(scan.plan)
+    read_known_rows: RowReader = read_log_rows if rules.lets_logs_win else read_touched_rows
+    return [
+        *_read_in_workers(scan, log_only, rules, read_known_rows),
+        *_read_in_workers(scan, merged, rules, read_merged_rows),
+    ]
+
+
+def _build_rules(plan: QueryPlan) -> MergeRules:
+    """Return how workers merge base files and logs for a query."""
+    assert plan.schema is not None  # a table with files has a schema
+    skip_merge = plan.query.options[o.MERGE_TYPE] == "skip_merge"
+    return build_merge_rules(plan.table, plan.schema, as_of=plan.query.as_of, skip_merge=skip_merge)
 
 
 def _choose_skipped_rows(touched: Mapping[FileSlice, Positions], rules: MergeRules) -> dict[FileSlice, Positions]:

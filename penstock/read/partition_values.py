@@ -39,6 +39,8 @@ from penstock import options as o
 from penstock.columns import quoted
 from penstock.keys.partition_path import DEFAULT_PARTITION
 from penstock.read.plan import QueryPlan
+from penstock.storage.base import split_scheme
+from penstock.table.state import TableState
 
 _ONE_TO_ONE = (StringType, IntegerType, LongType, BooleanType, DateType, DecimalType)
 #: Types that Spark's own partition columns parse as Penstock does.
@@ -49,7 +51,7 @@ _IN_FOLDER_OF_NULLS = ("", DEFAULT_PARTITION)
 _PLAIN = re.compile("[A-Za-z0-9_.~=/,-]*")
 #: The scheme of the paths that Spark gets, and how `_metadata.file_path` then begins in the releases of `_KNOWN_RELEASES`. In
 #: other releases every row's path is compared with it first, and searched for slashes if it begins differently.
-SCHEME = "file:"
+_LOCAL_SCHEME = "file:"
 _KNOWN_RELEASES = ("3.5.", "4.0.", "4.1.", "4.2.", "4.3.")
 #: A length behind the end of every text.
 _TO_THE_END = 1 << 30
@@ -283,7 +285,13 @@ def _find_prefix(plan: QueryPlan) -> str | None:
     base_path = plan.table.base_path
     names = [file_slice.base_file.name for file_slice in plan.all_slices if file_slice.base_file]
     is_plain = _PLAIN.fullmatch(base_path) and all(_PLAIN.fullmatch(name) for name in names)
-    return f"{SCHEME}{base_path}/" if is_plain else None
+    return f"{spark_path(plan.table, base_path)}/" if is_plain else None
+
+
+def spark_path(table: TableState, path: str) -> str:
+    """Return a path of the table's storage as Spark takes it: with the scheme that the user wrote, `file:` for a local path."""
+    uri = table.storage.uri(path)
+    return uri if split_scheme(uri)[0] else f"{_LOCAL_SCHEME}{uri}"
 
 
 def _may_use_path(plan: QueryPlan, schema: StructType) -> bool:

@@ -157,7 +157,7 @@ def _find_table(path: str) -> tuple[str, str]:
             # A writer that died between the two renames of an overwrite leaves no table at the path. Finish the overwrite.
             finish_overwrite(storage, full_path)
             if table_exists(storage, full_path):
-                return full_path, ""
+                return storage.uri(full_path), ""
             if is_file(storage, full_path):
                 raise TableNotFound(f"{full_path} is a file, not a Hudi table; pass the folder of a table")
             raise TableNotFound(
@@ -166,7 +166,7 @@ def _find_table(path: str) -> tuple[str, str]:
             )
         base_path = parent
         rest = f"{name}/{rest}" if rest else name
-    return base_path, rest
+    return storage.uri(base_path), rest
 
 
 def expand_braces(pattern: str) -> list[str]:

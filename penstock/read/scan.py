@@ -19,12 +19,14 @@ from penstock.columns import quoted
 from penstock.errors import SchemaError
 from penstock.read.base_files import TableScan, read_base_files
 from penstock.read.commit_time_filter import filter_changes
-from penstock.read.log_slices import read_log_slices
+from penstock.read.log_slices import read_log_slices, read_slices_in_workers
 from penstock.read.meta_encoding import COMMIT_TIME
 from penstock.read.partition_values import choose_partition_columns
 from penstock.read.plan import QueryPlan
+from penstock.read.spark_file_system import spark_can_read
 from penstock.read.widened_types import find_older_types
 from penstock.schema import META_COLUMNS, avro_to_spark
+from penstock.storage.base import split_scheme
 
 
 def scan(spark: SparkSession, plan: QueryPlan) -> DataFrame:
@@ -51,7 +53,10 @@ def _scan_files(spark: SparkSession, plan: QueryPlan, schema: StructType) -> Dat
         partition_columns=choose_partition_columns(plan, schema, spark.version),
         older_types=find_older_types(plan, schema),
     )
-    frames = read_base_files(table_scan, plan.slices_without_logs) + read_log_slices(table_scan)
+    if spark_can_read(spark, plan.table):
+        frames = read_base_files(table_scan, plan.slices_without_logs) + read_log_slices(table_scan)
+    else:
+        frames = read_slices_in_workers(table_scan)
     rows = frames[0]
     for frame in frames[1:]:
         rows = rows.unionByName(frame)
@@ -83,7 +88,9 @@ def _wanted_columns(plan: QueryPlan, schema: StructType) -> StructType:
     if plan.query.options[o.INCREMENTAL_FILTERS]:
         return schema  # a condition may be on any column
     names = plan.query.columns
-    if not names or not set(names) <= set(schema.names) or not plan.slices_with_logs:
+    if not names or not set(names) <= set(schema.names):
+        return schema
+    if not plan.slices_with_logs and not split_scheme(plan.table.uri)[0]:
         return schema
     needed = {*names, COMMIT_TIME} if plan.changes else set(names)
     return StructType([field for field in schema if field.name in needed])

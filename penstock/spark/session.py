@@ -23,7 +23,9 @@ from penstock.spark.datasource import HudiReader, HudiWriter, wrap_spark_object
 from penstock.spark.hudi_settings import settle_hudi_settings
 from penstock.spark.not_yet import NoTableWriter, refused_statement
 from penstock.spark.streaming import NoStreamReader, NoStreamWriter
+from penstock.storage import use_session_settings
 from penstock.workers.prepare import use_driver_python
+from penstock.workers.session_settings import read_storage_settings
 
 _ENABLED: weakref.WeakSet[Any] = weakref.WeakSet()
 _ORIGINAL = "_penstock_original"
@@ -54,6 +56,7 @@ def enable(spark: SparkSession) -> SparkSession:
     if not is_enabled(spark):
         forget_shown_warnings()
     use_driver_python(spark)
+    use_session_settings(_read_active_settings)
     spark.conf.set(_FLAG, "true")
     _ENABLED.add(spark)
     return spark
@@ -91,6 +94,14 @@ def session(**conf: Any) -> SparkSession:
     for key, value in settings.items():
         builder = builder.config(key, str(value).lower() if isinstance(value, bool) else str(value))
     return enable(builder.getOrCreate())
+
+
+def _read_active_settings() -> dict[str, str]:
+    """Return the storage settings of the active session; none if no session is active."""
+    active: Any = SparkSession.getActiveSession()
+    if active is None:
+        active = next(iter(_ENABLED), None)
+    return read_storage_settings(active) if active is not None else {}
 
 
 def is_enabled(spark: Any) -> bool:

@@ -10,7 +10,7 @@ from penstock.storage.conditional_put import check_conditional_put
 from penstock.storage.local import LocalStorage, temporary_folder
 from penstock.storage.memory import MemoryStorage
 from penstock.storage.object_store import ObjectStorage
-from penstock.storage.schemes import REMOTE_STORAGES, STORAGES, explain_storage, open_storage
+from penstock.storage.schemes import REMOTE_STORAGES, STORAGES, explain_storage, open_storage, use_session_settings
 
 __all__ = [
     "REMOTE_STORAGES",
@@ -26,5 +26,6 @@ __all__ = [
     "join",
     "open_storage",
     "temporary_folder",
+    "use_session_settings",
     "walk",
 ]

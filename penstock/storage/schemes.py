@@ -41,14 +41,29 @@ REMOTE_STORAGES: dict[str, Callable[[str, Sources], tuple[Storage, str]]] = {
 }
 
 
+#: Returns the storage settings of the running session. `use_session_settings` replaces it.
+_read_session_settings: Callable[[], Mapping[str, str]] = dict
+
+
+def use_session_settings(read: Callable[[], Mapping[str, str]]) -> None:
+    """Let `open_storage` take the settings of the session, such as `fs.s3a.endpoint`, from a function.
+
+    Paths are opened in many places, and as in Spark the settings of the session apply to all of them. The function is called only
+    for a path of a remote storage. In a worker there is none: a storage that is pickled to it has its settings.
+    """
+    global _read_session_settings
+    _read_session_settings = read
+
+
 def open_storage(path: str, settings: Mapping[str, str] | None = None) -> tuple[Storage, str]:
     """Return the storage for the scheme of a path, and the path without its scheme, for the methods of that storage.
 
     Reads nothing from the storage: the path need not exist.
 
     Args:
-        settings: Hadoop's settings of the session, such as `fs.s3a.endpoint` (also with the prefix `spark.hadoop.`), and options
-            `penstock.storage.*`. Settings that are not here are looked up in the environment of this process.
+        settings: Hadoop's settings, such as `fs.s3a.endpoint` (also with the prefix `spark.hadoop.`), and options
+            `penstock.storage.*`. They take precedence over those of the session (`use_session_settings`). Other settings are
+            looked up in the environment of this process.
 
     Raises:
         OptionError: the path is empty or malformed, or a setting has a wrong value.
@@ -57,7 +72,7 @@ def open_storage(path: str, settings: Mapping[str, str] | None = None) -> tuple[
     scheme = _check_path(path)
     if scheme in STORAGES:
         return STORAGES[scheme](path)
-    return REMOTE_STORAGES[scheme](path, Sources.of(settings))
+    return REMOTE_STORAGES[scheme](path, Sources.of({**_read_session_settings(), **(settings or {})}))
 
 
 def explain_storage(path: str, settings: Mapping[str, str] | None = None) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from penstock.errors import Unsupported
 from penstock.options import SCHEMA_ON_READ, Options
 from penstock.options.operation import Operation
+from penstock.options.storage import STORAGE_OPTIONS
 from penstock.storage import Storage, join, open_storage
 from penstock.table.config import BACKUP, MERGE_ON_READ, PROPERTIES, TableConfig, read_config
 from penstock.timeline.instant import Instant
@@ -26,6 +27,11 @@ class TableState:
     config: TableConfig
     options: Options
     timeline: Timeline = field(default_factory=Timeline)
+
+    @property
+    def uri(self) -> str:
+        """The path of the table with its scheme, as users and other engines write it; a plain path for a local table."""
+        return self.storage.uri(self.base_path)
 
     @property
     def is_merge_on_read(self) -> bool:
@@ -106,7 +112,7 @@ def open_table(path: str, options: Options | None = None) -> TableState:
         Unsupported: the table has a table version, timeline layout or base file format that Penstock does not know, or a schema
             history that the options ask for.
     """
-    storage, base_path = open_storage(path)
+    storage, base_path = open_storage(path, options.prefixed(STORAGE_OPTIONS) if options is not None else None)
     config = read_config(storage, base_path)
     if options is not None and options[SCHEMA_ON_READ]:
         _refuse_schema_history(storage, base_path)

@@ -1,0 +1,57 @@
+"""Whether Spark itself can read the files of a table.
+
+Spark reads object stores through file systems of Hadoop, which are jars: `s3a://` needs hadoop-aws. Clusters of cloud vendors
+have them; PySpark from PyPI does not. Without them workers read the base files with Arrow and send the rows to Spark, so that a
+table on S3 needs no jar. That is slower, because Spark cannot push filters and columns down to the files.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from penstock.storage.base import split_scheme
+from penstock.table.config import PROPERTIES
+from penstock.table.state import TableState
+from penstock.timeline.store import FOLDER
+from penstock.user_warning import warn_user
+
+#: A setting of the session that keeps the answer for a scheme.
+_ANSWER = "penstock.spark.reads."
+
+
+def spark_can_read(spark: SparkSession, table: TableState) -> bool:
+    """Whether Spark can read files of the table's storage. Spark is asked once per session and scheme; a warning says no."""
+    scheme, _ = split_scheme(table.uri)
+    if not scheme:
+        return True
+    known = spark.conf.get(f"{_ANSWER}{scheme}", "")
+    if known:
+        return known == "true"
+    reason = _try_to_read(spark, f"{table.uri}/{FOLDER}/{PROPERTIES}")
+    spark.conf.set(f"{_ANSWER}{scheme}", "true" if reason is None else "false")
+    if reason is not None:
+        warn_user(
+            f"Spark cannot read {scheme}:// itself, so Penstock's workers read the files, which is slower for large queries. Add "
+            f"the jar of Hadoop for this storage to the session to change that ({reason})"
+        )
+    return reason is None
+
+
+def _try_to_read(spark: SparkSession, uri: str) -> str | None:
+    """Let Spark look at a file. Return the first line of its error; None if there is none."""
+    try:
+        # The schema: a Connect session looks at the file only when a result is asked for.
+        # Twice: for a single path Spark checks whether it is the output of a stream, and logs a long stack trace.
+        _ = spark.read.format("text").load([uri, uri]).schema
+    except Exception as e:  # what is raised depends on the release and the kind of session
+        lines = [line for line in str(e).strip().splitlines() if line.strip()]
+        return _shorten(lines)
+    return None
+
+
+def _shorten(lines: list[str]) -> str:
+    """Return the line of an error that names its cause."""
+    for line in lines:
+        if "ClassNotFound" in line or "No FileSystem" in line:
+            return line.strip()
+    return lines[0].strip() if lines else "no reason given"

@@ -1,0 +1,137 @@
+"""Whole tables on S3, Azure and HDFS: every operation and service, by a session that has no jar for the storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.errors import StorageError, TableNotFound, Unsupported
+from penstock.storage.conditional_put import forget_conditional_puts
+from tests.kit.hdfs import Hdfs
+from tests.kit.object_stores import CANARY, ObjectStore
+
+pytestmark = pytest.mark.server
+
+SCHEMA = "id string, city string, ts long, fare double"
+KINDS = ("COPY_ON_WRITE", "MERGE_ON_READ")
+STORES = ("seaweedfs", "azurite", "hdfs")
+
+Row = tuple[str, str, int, float]
+FIRST: list[Row] = [("a", "paris", 1, 1.5), ("b", "paris", 1, 2.5), ("c", "oslo", 1, 3.5)]
+
+
+@pytest.fixture
+def new_path(request: pytest.FixtureRequest, spark: Any) -> Iterator[Callable[[str], str]]:
+    """A function that returns the path of a new table on a store, with the store's settings in the session."""
+    keys: set[str] = set()
+
+    def make(store: str) -> str:
+        server: ObjectStore | Hdfs = request.getfixturevalue(store)
+        settings = server.settings if isinstance(server, ObjectStore) else {"dfs.replication": "1"}
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+            keys.add(key)
+        return server.path()
+
+    yield make
+    for key in keys:
+        spark.conf.unset(key)
+
+
+def hoodie(kind: str, **more: str) -> dict[str, str]:
+    return {
+        "hoodie.table.name": "trips",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "city",
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.datasource.write.table.type": kind,
+        **{key.replace("__", "."): value for key, value in more.items()},
+    }
+
+
+def write(spark: Any, path: str, rows: list[Row], options: dict[str, str], mode: str = "append") -> None:
+    spark.createDataFrame(rows, SCHEMA).write.format("hudi").options(**options).mode(mode).save(path)
+
+
+def read(spark: Any, path: str, **options: str) -> list[Row]:
+    frame = spark.read.format("hudi").options(**options).load(path)
+    return sorted(tuple(row) for row in frame.select("id", "city", "ts", "fare").collect())
+
+
+@pytest.mark.filterwarnings("ignore:Spark cannot read")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("store", STORES)
+def test_a_table_is_written_changed_kept_and_read(spark: Any, new_path: Callable[[str], str], store: str, kind: str) -> None:
+    path = new_path(store)
+    write(spark, path, FIRST, hoodie(kind))
+    table = penstock.Table.open(path)
+    first = table.history(limit=1)[0].instant
+    write(spark, path, [("b", "paris", 2, 9.5), ("d", "oslo", 2, 4.5)], hoodie(kind))
+    changed: list[Row] = [("a", "paris", 1, 1.5), ("b", "paris", 2, 9.5), ("c", "oslo", 1, 3.5), ("d", "oslo", 2, 4.5)]
+    assert read(spark, path) == changed
+    assert read(spark, path, **{"as.of.instant": first}) == FIRST
+    table.delete("id = 'c'")
+    left = [row for row in changed if row[0] != "c"]
+    assert read(spark, path) == left
+    assert spark.read.format("hudi").load(path).where("city = 'paris'").count() == 2
+    if kind == "MERGE_ON_READ":
+        table.compact()
+    table.cluster()
+    table.clean()
+    assert read(spark, path) == left
+    assert len(table.check_files()) == 0
+    table.savepoint(table.history(limit=1)[0].instant)
+    write(spark, path, [("e", "rome", 1, 5.5)], hoodie(kind, hoodie__datasource__write__operation="insert_overwrite_table"))
+    assert read(spark, path) == [("e", "rome", 1, 5.5)]
+    write(spark, path, FIRST, hoodie(kind), mode="overwrite")
+    assert read(spark, path) == FIRST
+
+
+@pytest.mark.filterwarnings("ignore:Spark cannot read")
+def test_several_writers_of_a_table_on_s3_hold_a_lock_of_the_storage(spark: Any, new_path: Callable[[str], str]) -> None:
+    path = new_path("seaweedfs")
+    several = hoodie("COPY_ON_WRITE", hoodie__write__concurrency__mode="optimistic_concurrency_control", penstock__lock="storage")
+    write(spark, path, FIRST, several)
+    write(spark, path, [("a", "paris", 2, 7.5)], several)
+    assert read(spark, path) == [("a", "paris", 2, 7.5), *FIRST[1:]]
+
+
+def test_a_store_that_ignores_conditions_is_refused_before_the_table_is_created(
+    spark: Any, new_path: Callable[[str], str]
+) -> None:
+    path = new_path("rclone")
+    forget_conditional_puts()
+    with pytest.raises(Unsupported, match="ignores conditional puts"):
+        write(spark, path, FIRST, hoodie("COPY_ON_WRITE"))
+    assert not penstock.Table.exists(path)
+
+
+@pytest.mark.filterwarnings("ignore:Spark cannot read")
+def test_no_secret_is_shown(
+    spark: Any, new_path: Callable[[str], str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = new_path("moto")
+    write(spark, path, FIRST, hoodie("MERGE_ON_READ"))
+    write(spark, path, [("a", "paris", 2, 7.5)], hoodie("MERGE_ON_READ"))
+    frame = spark.read.format("hudi").load(path)
+    frame.explain(True)
+    assert frame.count() == 3
+    table = penstock.Table.open(path)
+    texts = [repr(table), repr(table._state()), repr(table.history()), capfd.readouterr().out]
+    with pytest.raises(TableNotFound) as caught:
+        spark.read.format("hudi").load(path + "-elsewhere")
+    texts.append(str(caught.value))
+    state = table._state()
+    for file in state.storage.list_tree(state.base_path):
+        texts.append(state.storage.read(file.path).decode(errors="replace"))
+    assert [text for text in texts if CANARY in text] == []
+
+
+def test_a_bucket_that_does_not_exist_is_named(spark: Any, new_path: Callable[[str], str]) -> None:
+    new_path("moto")
+    with pytest.raises(StorageError, match="no-such-bucket"):
+        write(spark, "s3a://no-such-bucket/table", FIRST, hoodie("COPY_ON_WRITE"))
