@@ -136,7 +136,7 @@ def metastore_types() -> Any:
     try:
         import thriftpy2
     except ImportError:
-        raise OptionError("the Hive metastore needs the package thriftpy2: install penstock[hive]") from None
+        raise OptionError("the Hive metastore needs the package thriftpy2: pip install 'penstock[hive]'") from None
     return thriftpy2.load_fp(io.StringIO(METASTORE_IDL), "penstock_metastore_thrift")
 
 

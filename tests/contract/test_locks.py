@@ -443,14 +443,14 @@ def test_a_missing_or_wrong_option_is_named(options: dict[str, str], message: st
 
 
 @pytest.mark.parametrize(
-    ("kind", "module"), [("zookeeper", "kazoo.client"), ("hive_metastore", "thriftpy2.parser"), ("dynamodb", "boto3.session")]
+    ("kind", "module"), [("zookeeper", "kazoo.client"), ("hive_metastore", "thriftpy2"), ("dynamodb", "boto3.session")]
 )
 def test_a_missing_package_is_named_with_its_extra(
     kind: str, module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from penstock.commit.locks.hive_thrift import load_types
+    from penstock.hive_metastore import metastore_types
 
-    load_types.cache_clear()
+    metastore_types.cache_clear()
     monkeypatch.setitem(sys.modules, module, None)
     options = {
         "penstock.lock": kind,

@@ -222,14 +222,14 @@ def _template() -> Path:
 
 def _create_tables(folder: Path) -> None:
     """Start a metastore under the property for Hive's own tests, and ask for a lock, so that it creates the lock tables."""
-    from penstock.commit.locks.hive_thrift import Metastore as Client
-    from penstock.commit.locks.hive_thrift import load_types
+    from penstock.commit.locks.hive_connection import LockConnection
+    from penstock.hive_metastore import metastore_types
 
     running = RunningMetastore._boot(folder, in_test=True)
-    t = load_types()
+    t = metastore_types()
     component = t.LockComponent(type=3, level=2, dbname="default", tablename="none", operationType=t.DataOperationType.NO_TXN)
     request = t.LockRequest(component=[component], user="test", hostname="here", agentInfo="test")
-    client = Client([("127.0.0.1", running.port)], 60)
+    client = LockConnection([("127.0.0.1", running.port)], 60)
     try:
         with suppress(Exception):  # the answer does not matter: the tables are created before it
             client.call("unlock", t.UnlockRequest(lockid=client.call("lock", request).lockid))

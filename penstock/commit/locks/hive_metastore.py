@@ -14,10 +14,11 @@ from typing import Any
 
 from penstock import clock
 from penstock import options as o
-from penstock.commit.locks.hive_thrift import Metastore, load_types, parse_uris
+from penstock.commit.locks.hive_connection import LockConnection, parse_uris
 from penstock.commit.locks.lease import Lease, Waits
 from penstock.commit.locks.lock import LockContext, LockHolder, LockProvider
 from penstock.errors import OptionError, PenstockError, StorageError
+from penstock.hive_metastore import metastore_types
 from penstock.process import this_process
 
 _AGENT = "penstock"
@@ -48,8 +49,8 @@ class HiveMetastoreLock(LockProvider):
             addresses = []
         if not addresses:
             raise OptionError(f"option '{self._named_by}' is '{self._uris}'; expected thrift://host:9083, several with commas")
-        self._types = load_types()
-        self._metastore = Metastore(addresses, _ANSWER_S)
+        self._types = metastore_types()
+        self._metastore = LockConnection(addresses, _ANSWER_S)
         self._lock_id: int | None = None
         self._lease: Lease | None = None
 

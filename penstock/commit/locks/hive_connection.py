@@ -1,0 +1,91 @@
+"""A connection of a lock to the Hive metastore: shared by threads, and opened again after an error of the network."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import Any
+
+from penstock.hive_metastore import metastore_types
+
+_PORT = 9083
+
+
+def parse_uris(text: str) -> list[tuple[str, int]]:
+    """Return host and port of each address in a list such as `thrift://a:9083,thrift://b:9083`.
+
+    Raises:
+        ValueError: an address has another form.
+    """
+    addresses = []
+    for uri in text.split(","):
+        if not uri.strip():
+            continue
+        scheme, separator, rest = uri.strip().partition("://")
+        host, _, port = (rest if separator else scheme).rstrip("/").partition(":")
+        if not host or (separator and scheme != "thrift") or not (port or str(_PORT)).isdigit():
+            raise ValueError(uri)
+        addresses.append((host, int(port or _PORT)))
+    return addresses
+
+
+class LockConnection:
+    """A connection to one of several metastores that serve the same tables. Calls of several threads take turns."""
+
+    def __init__(self, addresses: list[tuple[str, int]], timeout_s: float) -> None:
+        self._addresses = addresses
+        self._timeout_ms = int(timeout_s * 1000)
+        self._client: Any = None
+        self._lock = threading.Lock()
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Call the metastore; the connection is opened if there is none, and closed by any error of the network.
+
+        Raises:
+            OSError, thriftpy2.transport.TTransportException: no metastore answers.
+        """
+        with self._lock:
+            if self._client is None:
+                self._client = self._connect()
+            try:
+                return getattr(self._client, name)(*arguments)
+            except BaseException as e:
+                if not _is_answer(e):
+                    self._close()  # after an interrupted call the next one would read its answer
+                raise
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        if self._client is not None:
+            with suppress(Exception):
+                self._client.close()
+        self._client = None
+
+    def _connect(self) -> Any:
+        """Connect to the first metastore that answers. Raise the error of the last one if none does."""
+        from thriftpy2.rpc import make_client
+
+        service = metastore_types().ThriftHiveMetastore
+        *others, last = self._addresses
+        for host, port in others:
+            with suppress(Exception):  # the next one may answer
+                return make_client(service, host, port, timeout=self._timeout_ms)
+        return make_client(service, *last, timeout=self._timeout_ms)
+
+
+def _is_answer(error: BaseException) -> bool:
+    """Whether an error is an answer of the metastore, after which the connection can be used again."""
+    types = metastore_types()
+    return isinstance(
+        error,
+        types.MetaException
+        | types.NoSuchObjectException
+        | types.NoSuchTxnException
+        | types.TxnAbortedException
+        | types.NoSuchLockException
+        | types.TxnOpenException,
+    )
