@@ -20,6 +20,9 @@ from penstock.schema import META_COLUMNS
 from penstock.storage import open_storage
 from penstock.table.state import TableState, open_table, read_table_schema, table_exists
 
+#: How often a write of `Table` runs again after a conflict, if several writers are allowed and the options do not say.
+_CONFLICT_RETRIES = 3
+
 
 @dataclass(frozen=True, repr=False)
 class TableHandle:
@@ -63,7 +66,10 @@ class TableHandle:
         """
         if not table_exists(*open_storage(self.path)):
             raise TableNotFound(f"there is no table at {self.path} any more; create it with Table.create")
-        return {**self.options, **call_options(options, {}), o.OPERATION.key: operation.value}
+        given: dict[str, object] = {**self.options, **call_options(options, {}), o.OPERATION.key: operation.value}
+        # Hudi does not repeat a write after a conflict. A method call should: the caller has no other way to go on.
+        given.setdefault(o.CONFLICT_RETRIES.key, _CONFLICT_RETRIES)
+        return given
 
 
 def find_session(spark: SparkSession | None) -> SparkSession:

@@ -23,6 +23,7 @@ from penstock.api.compaction import CompactionMethods
 from penstock.api.create import Columns, Names, check_record_key, decide_new_table, joined
 from penstock.api.handle import call_options, find_session, table_columns
 from penstock.api.inspect import InspectMethods
+from penstock.api.locking import LockMethods
 from penstock.api.maintenance import MaintenanceMethods
 from penstock.api.read import ReadMethods
 from penstock.api.repairing import RepairMethods
@@ -52,6 +53,7 @@ class Table(
     RepairMethods,
     MaintenanceMethods,
     SyncMethods,
+    LockMethods,
 ):
     """A Hudi table. `Table.create` and `Table.open` return one.
 

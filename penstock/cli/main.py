@@ -15,7 +15,7 @@ def main() -> None:
 
     from penstock.cli.arguments import describe_program
     from penstock.cli.commands import explain_merge as merges
-    from penstock.cli.commands import services
+    from penstock.cli.commands import lock, services
     from penstock.cli.commands import sync as syncing
     from penstock.errors import PenstockError
 
@@ -23,6 +23,7 @@ def main() -> None:
     app.callback()(describe_program)
     app.command("explain-merge")(merges.explain_merge)
     app.command("sync")(syncing.sync)
+    app.add_typer(lock.commands(), name="lock")
     app.add_typer(services.commands(), name="services")
     try:
         app()

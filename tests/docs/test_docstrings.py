@@ -16,6 +16,7 @@ from penstock.api import (
     clustering,
     compaction,
     index_report,
+    locking,
     maintenance,
     read,
     report,
@@ -37,7 +38,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 def examples() -> Iterator[doctest.DocTest]:
     finder = doctest.DocTestFinder(exclude_empty=True)
     yield doctest.DocTestParser().get_doctest(penstock.__doc__ or "", {}, "penstock", penstock.__file__, 0)
-    verbs = (write, read, inspecting, index_report, cleaning, clustering, compaction, restoring, maintenance, syncing)
+    verbs = (write, read, inspecting, index_report, cleaning, clustering, compaction, restoring, maintenance, syncing, locking)
     for thing in (report, table, *verbs, bundle, lock_provider, merger, payload, sync_tool, check_merger):
         yield from (found for found in finder.find(thing) if found.examples)
 

@@ -69,5 +69,6 @@ def _timeout(lock: LockProvider, attempts: int, waited_s: float) -> LockTimeout:
     return LockTimeout(
         f"the lock of table {lock.context.table_name} ({lock.name}: {lock.place}) was not acquired in {waited_s:.1f} s, {times}: "
         f"it is {held}. Write again later; raise {o.LOCK_WAIT_MS.key}={options[o.LOCK_WAIT_MS]} or "
-        f"{o.LOCK_CLIENT_RETRIES.key}={options[o.LOCK_CLIENT_RETRIES]} to wait longer; or break the lock if its holder is dead"
+        f"{o.LOCK_CLIENT_RETRIES.key}={options[o.LOCK_CLIENT_RETRIES]} to wait longer; or break the "
+        "lock if its holder is dead (Table.break_lock, penstock lock break)"
     )
