@@ -112,7 +112,7 @@ def test_a_merge_on_read_table_loses_its_old_logs_with_their_base_files(spark: A
 def test_services_run_in_a_fixed_order() -> None:
     names = [service.failure_noun for service in SERVICES]
     first = ["rolling back failed writes", "cleaning", "archiving", "the compaction after it", "joining logs"]
-    assert names == [*first, "the clustering after it", "deleting old partitions"]
+    assert names == [*first, "the clustering after it", "deleting old partitions", "sending commit notices"]
 
 
 def test_a_service_that_fails_does_not_undo_the_write_and_is_reported(spark: Any, table_path: str) -> None:

@@ -67,7 +67,7 @@ def test_a_server_that_is_down_changes_nothing_but_warnings_and_the_report(spark
     address = {"penstock.openlineage.url": f"http://ann:pa55@127.0.0.1:{free_port()}", "penstock.callback.retries": "0"}
     with pytest.warns(RuntimeWarning, match="the OpenLineage event (START|COMPLETE) of .* was not delivered") as caught:
         commit = table.upsert(trips(spark, SIX[0]), address)
-    assert len(caught) == 2
+    assert len([warning for warning in caught if "OpenLineage event" in str(warning.message)]) == 2
     assert not any("pa55" in str(warning.message) for warning in caught)
     step = next(step for step in commit.follow_ups if step.name == "openlineage")
     assert "Connection refused" in (step.error or "")
