@@ -151,7 +151,7 @@ def test_errors_of_expressions_keep_their_type(spark: Any, table_path: str) -> N
     with pytest.raises(TableNotFound):
         load(spark, table_path)
     with pytest.raises(Unsupported):
-        load(spark, "s3://bucket/table")
+        load(spark, "ftp://host/table")
 
 
 def test_a_payload_reaches_workers_that_do_not_have_its_package(
