@@ -169,7 +169,7 @@ class FilePattern:
         self._patterns = ["*" + choice.replace("[^", "[!") for choice in expand_braces(pattern)] if pattern else ["*"]
 
     def matches(self, path: str) -> bool:
-        """Whether the end of `path` matches the pattern."""
+        """Whether the end of `path` matches the glob pattern, such as `*/2024/*`."""
         return any(fnmatch.fnmatchcase(path, pattern) for pattern in self._patterns)
 
 

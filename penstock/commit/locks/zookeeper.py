@@ -145,7 +145,10 @@ class ZookeeperLock(LockProvider):
         return found is not None and client.client_id is not None and found.ephemeralOwner == client.client_id[0]
 
     def holder(self) -> LockHolder | None:
-        """Return who has the first node. Curator's nodes hold an address of the machine, not more."""
+        """Return the holder of the lock, the owner of its first node; None if there is no node.
+
+        Of a holder that uses Curator, such as real Hudi, only the machine's address is known.
+        """
         with self._typed_errors():
             first = self._read_first()
         return None if first is None else first[1]

@@ -279,10 +279,9 @@ def _full_segment(cells: Bytes) -> ShortSegment:
 
 
 def fuse_segments(segments: list[Segment]) -> list[Segment]:
-    """Merge neighbouring short segments; return the merged segments and the other ones, in their order.
+    """Merge neighbouring segments that have few bytes per record, and keep the order.
 
-    A segment is an array with some bytes for every record; a short one has few bytes. `join_segments` takes time per segment, so
-    fewer segments are faster.
+    A segment holds a part of the encoding of every record. `join_segments` takes time per segment, so fewer segments are faster.
     """
     fused: list[Segment] = []
     short_run: list[ShortSegment] = []
