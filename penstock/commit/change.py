@@ -14,17 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock import clock
 from penstock import options as o
 from penstock.commit import markers
-from penstock.commit.claims import Completed, is_marked_undone, run_transaction
-from penstock.commit.conflicts import check_conflicts
+from penstock.commit.claims import Completed, has_claims, is_marked_undone, run_transaction
+from penstock.commit.conflicts import check_conflicts, check_log_files
 from penstock.commit.heartbeat import Heartbeat, check_alive
 from penstock.commit.modes import is_lazy, is_optimistic
-from penstock.commit.overlap import ConcurrentCommit, check_overlap
+from penstock.commit.overlap import ConcurrentCommit, check_overlap, check_schema
 from penstock.commit.run_hooks import run_after_hooks, run_before_hooks
 from penstock.commit.swap_tables import final_table_path, is_written_aside
 from penstock.commit.table_lock import check_still_held, locked
@@ -76,6 +77,7 @@ class Change:
         self._heartbeat = heartbeat or Heartbeat(table)
         self._is_publishing = False
         self._planned_on = table.timeline
+        self._prepared_for: str | None = None
 
     @property
     def time(self) -> str:
@@ -90,6 +92,10 @@ class Change:
         """
         content = write_commit(profile, profile=True) if profile else b""
         transition(self.table.storage, self.table.base_path, self.instant, State.INFLIGHT, content)
+
+    def expect_schema(self, schema: str | None) -> None:
+        """Record the table's schema for which the rows of this write were prepared; None if the table had no schema."""
+        self._prepared_for = schema
 
     def plan_on(self, timeline: Timeline) -> None:
         """Record the timeline on which the tasks of this change are planned. Commits that are not on it are concurrent."""
@@ -308,6 +314,9 @@ class Change:
             self._check_not_undone()
             commits: Sequence[ConcurrentCommit] = ()
             if self._run_file is None:
+                table_now = replace(self.table, timeline=timeline)
+                check_schema(table_now, self.instant, self._prepared_for, commit.metadata)
+                check_log_files(self.table, timeline, self.time, commit.metadata.stats)
                 commits = check_overlap(self.table, self.instant, commit.metadata, self._planned_on, timeline)
             if check is not None:
                 check(commits)
@@ -455,6 +464,9 @@ def begin(table: TableState, action: Action, content: bytes = b"") -> Iterator[C
         WriteConflict: the table is being restored.
     """
     _check_not_restoring(table, table.timeline)
+    if is_optimistic(table) and not has_claims(table):
+        # A process that sees the instant of this write must see that transactions of the table have claims.
+        run_transaction(table, lambda timeline: None)
     heartbeat = Heartbeat(table)
     try:
         # The heartbeat is announced before the instant is taken, so that no other process sees the instant without one.

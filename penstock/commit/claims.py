@@ -28,7 +28,7 @@ from penstock import clock
 from penstock.errors import AlreadyExists, CommitUnknown, CorruptFile, StorageError
 from penstock.storage import Storage, join
 from penstock.table.state import TableState
-from penstock.timeline.instant import Instant, parse_instant
+from penstock.timeline.instant import Action, Instant, State, parse_instant
 from penstock.timeline.store import FOLDER, load_timeline
 from penstock.timeline.timeline import Timeline
 
@@ -93,12 +93,19 @@ def run_transaction(table: TableState, check: Callable[[Timeline], Completed | N
     storage = table.storage
     folder = join(table.base_path, FOLDER, CLAIMS)
     claim_id = clock.new_uuid()
+    own: Instant | None = None
     while True:
         numbers = _list_numbers(storage, folder)
         last = numbers[-1] if numbers else 0
-        before = _read_claim(storage, folder, last) if last else None
+        try:
+            before = _read_claim(storage, folder, last) if last else None
+        except FileNotFoundError:
+            continue  # this process was stopped for so long that the claim was deleted: list again
         timeline = _finish_transaction(table, before)
+        if own is not None and own.time in timeline.completed_times:
+            return  # this process was stopped after its claim, and others went on
         completed = check(timeline)
+        own = completed.instant if completed is not None else None
         claim = Claim(claim_id, before.claim_id if before else "")
         done = claim
         if completed is not None:
@@ -203,9 +210,12 @@ def _create_claim(storage: Storage, folder: str, number: int, claim: Claim) -> b
             f"a claim of a transaction could not be created ({e}). Look at {path}: if it holds {claim.claim_id!r}, "
             f"{claim.file_name} is done; otherwise run the write again"
         ) from e
-    if _counts(storage, folder, number, claim):
-        return True
-    storage.delete(path)
+    try:
+        if _counts(storage, folder, number, claim):
+            return True
+        storage.delete(path)
+    except StorageError as e:
+        raise CommitUnknown(f"the storage failed after a claim was created ({e}). Table.history() shows what became of it") from e
     return False
 
 
@@ -229,8 +239,25 @@ def _read_id(storage: Storage, folder: str, number: int) -> str | None:
 
 def _create_completed_file(table: TableState, claim: Claim) -> None:
     """Create the completed file of a claim. A file that exists was created by another process, with the same content."""
+    path = join(table.base_path, FOLDER, claim.file_name)
     with suppress(AlreadyExists):
-        table.storage.write_new(join(table.base_path, FOLDER, claim.file_name), claim.content)
+        table.storage.write_new(path, claim.content)
+        # This process may have been stopped for so long that the commit was completed by another one, and rolled back since.
+        if not _has_requested_file(table, claim.file_name):
+            table.storage.delete(path)
+
+
+def _has_requested_file(table: TableState, completed_name: str) -> bool:
+    """Whether the instant with this completed file still has its requested file."""
+    completed = parse_instant(completed_name)
+    if completed is None:
+        return True
+    for action in Action:
+        if action.family is completed.action.family:
+            requested = Instant(completed.time, action, State.REQUESTED)
+            if table.storage.stat(join(table.base_path, FOLDER, requested.file_name)) is not None:
+                return True
+    return False
 
 
 def _delete_old_claims(storage: Storage, folder: str, numbers: list[int]) -> None:

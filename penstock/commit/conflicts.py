@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence, Set
 
 from penstock import options as o
 from penstock.commit import markers
+from penstock.commit.claims import is_marked_undone
 from penstock.commit.heartbeat import is_alive
 from penstock.commit.modes import is_lazy
 from penstock.errors import CorruptFile, WriteConflict
@@ -52,6 +53,21 @@ def check_conflicts(
         timeline = load_timeline(table.storage, table.base_path)
         _check_compactions_are_planned(table, timeline, base_instants)
         _check_not_replaced(table, time, timeline, groups)
+
+
+def check_log_files(table: TableState, timeline: Timeline, time: str, stats: Sequence[WriteStat]) -> None:
+    """Raise WriteConflict if the base instant of a log file of this write is a compaction that was, or is being, withdrawn.
+
+    Args:
+        timeline: the timeline, loaded for this check.
+        time: the instant time of the write.
+        stats: the write stats of the write.
+    """
+    base_instants = _base_instants_of_logs(stats) - {time}
+    _check_compactions_are_planned(table, timeline, base_instants)
+    for base_instant in sorted(base_instants & timeline.pending_times):
+        if is_marked_undone(table, base_instant):
+            raise WriteConflict(f"compaction {base_instant} of {table.base_path} is being withdrawn. Run the write again")
 
 
 def _base_instants_of_logs(stats: Sequence[WriteStat]) -> set[str]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from penstock import clock
 from penstock import options as o
-from penstock.commit.modes import is_lazy
+from penstock.commit.modes import is_lazy, is_optimistic
 from penstock.errors import StorageError, WriteConflict
 from penstock.process import Process, has_ended, this_process
 from penstock.storage import FileInfo, Storage, join
@@ -49,17 +49,20 @@ class Owner:
     process: Process
     #: The id of the heartbeat, different for each write.
     heartbeat_id: str
+    #: Whether the writer expects others: it has optimistic concurrency control.
+    expects_others: bool = False
 
     def encode(self) -> bytes:
         """Return the content of a heartbeat file that names this writer."""
-        return json.dumps({"process": asdict(self.process), "id": self.heartbeat_id}).encode()
+        values = {"process": asdict(self.process), "id": self.heartbeat_id, "expectsOthers": self.expects_others}
+        return json.dumps(values).encode()
 
     @classmethod
     def decode(cls, content: bytes) -> Owner | None:
         """Return the writer that a heartbeat file names; None for an empty file, as Hudi writes it, or an unknown layout."""
         try:
             values: dict[str, Any] = json.loads(content)
-            return cls(Process(**values["process"]), values["id"])
+            return cls(Process(**values["process"]), values["id"], bool(values.get("expectsOthers")))
         except (ValueError, TypeError, KeyError):
             return None
 
@@ -77,7 +80,7 @@ class Heartbeat:
     def __init__(self, table: TableState) -> None:
         self._table = table
         self._time = ""
-        self._owner = Owner(this_process(), clock.new_uuid())
+        self._owner = Owner(this_process(), clock.new_uuid(), is_optimistic(table))
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -150,6 +153,12 @@ def is_alive(table: TableState, instant: str) -> bool:
         return False
     owner = _read_owner(table.storage, heartbeat_path(table.base_path, instant))
     return owner is None or not owner.is_gone
+
+
+def is_single_writer(table: TableState, instant: str) -> bool:
+    """Whether the writer of an instant is a living writer of Penstock that expects no others."""
+    owner = _read_owner(table.storage, heartbeat_path(table.base_path, instant))
+    return owner is not None and not owner.expects_others and is_alive(table, instant)
 
 
 def has_recent_heartbeat(table: TableState, name: str) -> bool:

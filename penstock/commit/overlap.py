@@ -22,7 +22,7 @@ from penstock import options as o
 from penstock.errors import TableChanged, WriteConflict
 from penstock.options.operation import Operation
 from penstock.table.pending import find_pending_groups
-from penstock.table.state import TableState
+from penstock.table.state import TableState, read_table_schema
 from penstock.timeline.commit_file import CommitMetadata
 from penstock.timeline.instant import Instant
 from penstock.timeline.store import read_metadata
@@ -44,6 +44,8 @@ class WriteSet:
 
     #: File groups that existed before and that the commit changed or replaced.
     groups: frozenset[GroupId]
+    #: All file groups that the commit wrote to, also those that it created.
+    files: frozenset[GroupId]
     #: (partition path, bucket) of all files of the commit; empty without the bucket index.
     buckets: frozenset[GroupId]
     #: Paths of the partitions in which the commit wrote or replaced anything.
@@ -60,10 +62,12 @@ class WriteSet:
             has_buckets: whether the table has the bucket index. Then file ids begin with the number of the bucket.
         """
         groups: set[GroupId] = set()
+        files: set[GroupId] = set()
         buckets: set[GroupId] = set()
         partitions = {path for path, stats in metadata.by_partition().items() if stats}
         for stat in metadata.stats:
             path = stat.partition_path or ""
+            files.add((path, stat.file_id))
             if stat.prev_commit != "null":
                 groups.add((path, stat.file_id))
             if has_buckets:
@@ -76,6 +80,7 @@ class WriteSet:
         replaces = metadata.operation in _REPLACES_PARTITIONS
         return cls(
             groups=frozenset(groups),
+            files=frozenset(files | groups),
             buckets=frozenset(buckets),
             partitions=frozenset(partitions),
             replaced_partitions=frozenset(replaced) if replaces else frozenset(),
@@ -84,7 +89,8 @@ class WriteSet:
 
     def find_overlap(self, other: WriteSet) -> str | None:
         """Return in words what both commits changed; None if both can stand."""
-        groups = self.groups & other.groups
+        # Also a group that one of them created: if the other, with an earlier instant, added to it, the added rows are hidden.
+        groups = (self.groups & other.files) | (self.files & other.groups)
         if groups:
             path, file_id = min(groups)
             return f"both changed file group {file_id} of partition {path!r}"
@@ -122,9 +128,6 @@ def check_overlap(
 
     Returns:
         The concurrent commits, none of which conflicts by its files. They may still have inserted the same new keys.
-
-    Raises:
-        TableChanged: a concurrent commit changed the table's schema, so that the rows must be prepared again.
     """
     has_buckets = table.options[o.INDEX_TYPE].upper() == "BUCKET"
     ours = WriteSet.of(metadata, has_buckets=has_buckets)
@@ -134,7 +137,6 @@ def check_overlap(
         overlap = ours.find_overlap(theirs)
         if overlap is not None:
             raise WriteConflict(_describe_conflict(table, instant, commit, overlap))
-        _check_schema(table, instant, commit, planned_on, metadata)
     _check_plans(table, instant, ours, planned_on, timeline)
     return commits
 
@@ -159,29 +161,23 @@ def _find_concurrent_commits(
     return commits
 
 
-def _check_schema(
-    table: TableState, instant: Instant, commit: ConcurrentCommit, planned_on: Timeline, metadata: CommitMetadata
-) -> None:
-    """Raise TableChanged if a concurrent commit has another schema than the one this write is based on."""
-    theirs = commit.metadata.schema
-    before = _base_schema(table, planned_on)
-    if theirs is None or before is None or _same_schema(theirs, before):
+def check_schema(table: TableState, instant: Instant, prepared_for: str | None, metadata: CommitMetadata) -> None:
+    """Raise TableChanged if the table has another schema now than the one for which the rows of this write were prepared.
+
+    Args:
+        table: the table, with the timeline as it is now.
+        instant: the instant of this write.
+        prepared_for: the table's schema for which the rows were prepared, as JSON; None: the table had none.
+        metadata: the commit that is about to be published.
+    """
+    now = read_table_schema(table)
+    if now is None or (prepared_for is not None and _same_schema(now, prepared_for)):
         return
-    if metadata.schema is not None and _same_schema(theirs, metadata.schema):
+    if metadata.schema is not None and _same_schema(now, metadata.schema):
         return  # both made the same change
     raise TableChanged(
-        f"write {commit.instant.time} changed the schema of {table.base_path} while write {instant.time} was under way. "
-        "Run the write again"
+        f"another write changed the schema of {table.base_path} while write {instant.time} was under way. Run the write again"
     )
-
-
-def _base_schema(table: TableState, planned_on: Timeline) -> str | None:
-    """Return the schema of the last write that this write is based on, as JSON; None if there is none."""
-    for write in reversed(planned_on.writes):
-        schema = read_metadata(table.storage, table.base_path, write).schema
-        if schema is not None:
-            return schema
-    return table.config.create_schema
 
 
 def _same_schema(first: str, second: str) -> bool:

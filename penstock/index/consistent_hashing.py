@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from penstock import clock
 from penstock import options as o
-from penstock.errors import AlreadyExists, CorruptFile, OptionError, Unsupported, WriteConflict
+from penstock.errors import AlreadyExists, CorruptFile, OptionError, TableChanged, Unsupported
 from penstock.filegroup.model import FileSlice
 from penstock.formats.hashes import Int64s, xx_hash
 from penstock.index.bucket_hash import Buckets
@@ -264,7 +264,7 @@ class HashRings(Buckets):
             return
         for partition_path in sorted(partitions):
             if self.ring(partition_path) != now.ring(partition_path):
-                raise WriteConflict(
+                raise TableChanged(
                     f"the buckets of partition {partition_path!r} were split or joined during this write. Run it again"
                 )
 

@@ -23,7 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from penstock.commit.change import begin_run
-from penstock.commit.claims import run_transaction
+from penstock.commit.claims import delete_undone_mark, mark_undone, run_transaction
 from penstock.commit.heartbeat import is_alive
 from penstock.commit.markers import read_markers
 from penstock.commit.metadata_table import turn_off_metadata_table
@@ -278,19 +278,47 @@ def _confirm_plan(table: TableState, instant: Instant) -> bool:
     """
 
     def check(timeline: Timeline) -> None:
-        """Raise TableChanged if a write completed since the plan was made."""
-        if not timeline.completed_times <= table.timeline.completed_times:
-            raise TableChanged(f"another write to {table.base_path} completed just now")
+        """Raise TableChanged if an earlier write completed, or an earlier plan was stored, since this plan was made."""
+        known = {i.time for i in table.timeline.instants}
+        for other in timeline.instants:
+            is_plan = not other.is_completed and other.action not in (Action.CLEAN, Action.ROLLBACK, Action.SAVEPOINT)
+            is_write = other.is_completed and other.action.family in WRITE_ACTIONS
+            is_new = other.time not in known or (is_write and other.time not in table.timeline.completed_times)
+            # A write or plan with a later instant has seen this plan.
+            if is_new and other.time < instant.time and (is_write or (is_plan and other.action not in WRITE_ACTIONS)):
+                raise TableChanged(f"{other.file_name} of {table.base_path} came between")
 
     try:
         with locked(table, instant.time):
             run_transaction(table, check)
     except BaseException as e:
-        table.storage.delete(instant_path(table.base_path, instant))
+        is_kept = _withdraw_plan(table, instant)
         if isinstance(e, TableChanged):
-            return False
+            return is_kept
         raise
     return True
+
+
+def _withdraw_plan(table: TableState, instant: Instant) -> bool:
+    """Delete a plan that is not confirmed, unless a write has already put log files on top of it. Return whether it is kept.
+
+    The plan is marked first, then withdrawn in a transaction. So a write that relies on the plan finds the mark, or is found.
+    """
+    mark_undone(table, instant.time)
+    is_used = False
+
+    def check(timeline: Timeline) -> None:
+        """Note whether a write completed since the plan was visible."""
+        nonlocal is_used
+        is_used = any(time > instant.time for time in timeline.completed_times)
+
+    try:
+        run_transaction(table, check)
+        if not is_used:
+            table.storage.delete(instant_path(table.base_path, instant))
+    finally:
+        delete_undone_mark(table, instant.time)
+    return is_used
 
 
 def waits_for_writes(table: TableState, noun: str, own: str | None = None, since: TableState | None = None) -> bool:

@@ -30,6 +30,8 @@ class WriteContext:
     stages: Stages
     #: Removes the plan of a clustering from the timeline. Called if the options let the write change file groups of the plan.
     unschedule: Unschedule
+    #: The table's schema for which the rows were prepared, as JSON; None: the table had none.
+    base_schema: str | None = None
     #: Whether the incoming rows were read from the table itself, so that a concurrent commit may change them.
     reads_table: bool = False
     #: Reads the table for validators, also as it would be after the commit; None for a dry run.

@@ -17,8 +17,8 @@ An error inside `begin` rolls the write back. The instant stays pending only if 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -26,11 +26,11 @@ from penstock import options as o
 from penstock.commit.change import Change, begin
 from penstock.commit.modes import is_optimistic
 from penstock.commit.replace import begin_replace, list_replaced_groups
-from penstock.errors import TableChanged, WriteConflict
+from penstock.errors import StorageError, TableChanged, WriteConflict
 from penstock.hooks import PublishedCommit
 from penstock.options.operation import Operation
 from penstock.progress import format_count
-from penstock.table.state import reload_timeline
+from penstock.table.state import read_table_schema, reload_timeline
 from penstock.timeline.commit_file import WriteStat, make_workload_profile
 from penstock.timeline.timeline import Timeline
 from penstock.write.checks import check_keys_are_stored, check_no_pending_services, check_ordering_column
@@ -83,7 +83,7 @@ def bulk_insert(write: WriteContext) -> PublishedCommit:
     """
     if write.index.buckets is not None:
         return _insert_into_buckets(write)
-    with begin(write.table, write.action) as change:
+    with _begin(write) as change:
         combined = combine_rows(write.prepared, write.settings, build_merger(write))
         sorted_rows, is_grouped = sort_rows(combined, write.settings)
         change.start()
@@ -155,7 +155,8 @@ def _stage_and_store(write: WriteContext, begin_change: BeginChange, stage: Stag
                 raise TableChanged(str(e)) from e  # the rows themselves have to be read again
         first.withdraw()
         commit = _store_again(write, begin_change, staged, store)
-        first.abandon()
+        with suppress(StorageError):  # the write is committed; what is left of its first attempt is rolled back later
+            first.abandon()
         return commit
 
 
@@ -163,6 +164,7 @@ def _store_again(write: WriteContext, begin_change: BeginChange, staged: StagedR
     """Write and publish staged rows under a new instant, again after each conflict, until no retries are left."""
     retries = write.options[o.CONFLICT_RETRIES]
     for attempt in range(1, retries + 1):
+        _check_schema(write)
         try:
             with begin_change(write.with_current_timeline()) as change:
                 return store(write, change, staged.with_folder_of(change))
@@ -174,20 +176,32 @@ def _store_again(write: WriteContext, begin_change: BeginChange, staged: StagedR
     raise AssertionError
 
 
+def _check_schema(write: WriteContext) -> None:
+    """Raise TableChanged if the table's schema is no longer the one for which the rows were prepared."""
+    if read_table_schema(reload_timeline(write.table)) != write.base_schema:
+        raise TableChanged(f"another write changed the schema of {write.table.base_path}. Run the write again")
+
+
 def _plan_on(write: WriteContext, change: Change, timeline: Timeline) -> None:
     """Record the timeline on which tasks are planned. Rows that were read from the table stay those of the earlier timeline."""
     if not write.reads_table:
         change.plan_on(timeline)
 
 
-def _begin(write: WriteContext) -> AbstractContextManager[Change]:
+@contextmanager
+def _begin(write: WriteContext) -> Iterator[Change]:
     """Begin the change of a write that replaces no file groups."""
-    return begin(write.table, write.action)
+    with begin(write.table, write.action) as change:
+        change.expect_schema(write.base_schema)
+        yield change
 
 
-def _begin_replace(write: WriteContext) -> AbstractContextManager[Change]:
+@contextmanager
+def _begin_replace(write: WriteContext) -> Iterator[Change]:
     """Begin the change of a write that replaces file groups."""
-    return begin_replace(write.table)
+    with begin_replace(write.table) as change:
+        change.expect_schema(write.base_schema)
+        yield change
 
 
 def _stage_combined(write: WriteContext, change: Change) -> StagedRows:

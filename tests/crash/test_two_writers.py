@@ -43,7 +43,7 @@ OPTIMISTIC = {
 
 @penstock.lock_provider("no_lock")
 class NoLock(LockProvider):
-    """A lock that excludes nobody: claims alone must keep the commits in order, however calls are interleaved."""
+    """A lock that excludes no writer: claims alone must keep the commits in order, however calls are interleaved."""
 
     name = "no_lock"
     place = "nowhere"

@@ -8,6 +8,7 @@ from penstock import options as o
 from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.services.compaction.strategies import CompactionLimits, Strategy, strategy_of
 from penstock.services.plan_metrics import IO_MB, LOG_BYTES, LOG_FILES, MB, READ_MB, WRITE_MB
+from penstock.services.uncommitted_logs import find_uncommitted_logs
 from penstock.table.latest_slices import Visibility
 from penstock.table.listing import group_partitions, list_files, load_visibility
 from penstock.table.pending import find_pending_clusterings, find_pending_compactions
@@ -22,7 +23,7 @@ def make_plan(table: TableState) -> CompactionPlan:
     busy = find_pending_compactions(table).keys() | find_pending_clusterings(table).keys()
     files_by_path = list_files(table)
     groups = group_partitions(files_by_path, strategy.choose_partitions(list(files_by_path), limits))
-    slices = slices_with_logs(groups, load_visibility(table), busy)
+    slices = slices_with_logs(groups, load_visibility(table), busy | find_uncommitted_logs(table, groups))
     return plan_compaction(slices, strategy, limits, table.options[o.MAX_FILE_SIZE])
 
 

@@ -12,7 +12,14 @@ from dataclasses import replace
 
 from penstock import clock
 from penstock import options as o
-from penstock.commit.heartbeat import describe_writer, has_recent_heartbeat, is_alive, is_recent, list_heartbeats
+from penstock.commit.heartbeat import (
+    describe_writer,
+    has_recent_heartbeat,
+    is_alive,
+    is_recent,
+    is_single_writer,
+    list_heartbeats,
+)
 from penstock.commit.modes import failed_writes_policy, is_optimistic
 from penstock.commit.swap_tables import OVERWRITE, REPLACED_SUFFIX
 from penstock.errors import CorruptFile, TableChanged, WriteConflict
@@ -49,7 +56,11 @@ def roll_back_failed(table: TableState) -> TableState:
     table = reload_timeline(table)
     if table.timeline.pending_restore is not None:
         return table  # instants that a restore undoes look pending, and only the restore may remove them
-    dead = [] if is_optimistic(table) else _find_dead_writes(table)
+    if is_optimistic(table):
+        dead = []
+        _refuse_single_writers(table)
+    else:
+        dead = _find_dead_writes(table)
     if failed_writes_policy(table) == "EAGER" and table.timeline.pending:
         with _beside_others(table):
             resume_rollbacks(table)
@@ -93,6 +104,16 @@ def _find_dead_writes(table: TableState) -> list[Instant]:
                 f"({o.HEARTBEAT_INTERVAL_MS.key} times {o.HEARTBEAT_TOLERABLE_MISSES.key})"
             )
     return pending
+
+
+def _refuse_single_writers(table: TableState) -> None:
+    """Raise WriteConflict if a writer is at work that expects no others: it would not notice a concurrent commit."""
+    for instant in failed_writes(table):
+        if is_single_writer(table, instant.time):
+            raise WriteConflict(
+                f"{table.base_path} has a writer without {o.CONCURRENCY_MODE.key}=OPTIMISTIC_CONCURRENCY_CONTROL: "
+                f"{describe_writer(table, instant)}. Run this write when the other one is finished, or set the option there too"
+            )
 
 
 def _is_leftover(entry: FileInfo, table: TableState) -> bool:

@@ -21,7 +21,7 @@ from penstock.commit.heartbeat import delete_heartbeat
 from penstock.commit.markers import delete_markers, seal
 from penstock.commit.modes import is_lazy
 from penstock.commit.table_lock import locked
-from penstock.errors import AlreadyExists, CorruptFile, TableChanged
+from penstock.errors import AlreadyExists, CommitUnknown, CorruptFile, TableChanged
 from penstock.filegroup.names import UNKNOWN_WRITE_TOKEN, log_file_name, next_log_version, parse_log_name
 from penstock.filegroup.partitions import withdraw_partition
 from penstock.formats.avro.container import write_container
@@ -86,7 +86,9 @@ def _take_turn(table: TableState, instant: Instant) -> None:
     try:
         with locked(table):
             run_transaction(table, check)
-    except TableChanged:
+    except CommitUnknown:
+        raise
+    except BaseException:
         delete_undone_mark(table, instant.time)
         raise
 
@@ -125,6 +127,10 @@ def run_rollback(
     storage.delete(instant_path(base_path, failed.in_state(State.INFLIGHT)))
     if not keeps_plan and failed.action not in _PLANNED:
         storage.delete(instant_path(base_path, failed.in_state(State.REQUESTED)))
+    if has_claims(table):
+        # A process that stopped after its claim may have created the completed file again. It deletes the file itself if it
+        # finds the requested file gone.
+        storage.delete(instant_path(base_path, failed))
     delete_markers(storage, base_path, failed.time)
     delete_heartbeat(storage, base_path, failed.time)
     delete_undone_mark(table, failed.time)
