@@ -322,11 +322,6 @@ def _run_operation(
     """
     table = replace(table, options=settings.options)
     check_inline(table, prepared.avro_schema)
-    if is_optimistic(table) and make_index(settings.options).store is not None:
-        raise OptionError(
-            f"{o.INDEX_TYPE.key}={settings.options[o.INDEX_TYPE]} cannot be used by several writers: entries of a write that "
-            f"loses a conflict would stay. Use another index, or {o.CONCURRENCY_MODE.key}=SINGLE_WRITER"
-        )
     if not is_optimistic(table):  # several writers have a lock, which needs no conditional puts
         check_conditional_put(table.storage, join(table.base_path, FOLDER))
     check_lock(table)

@@ -108,6 +108,16 @@ def _eager_rollback(options: Options) -> str | None:
     return None
 
 
+def _index_of_several_writers(options: Options) -> str | None:
+    """Check that several writers do not share an index of entries elsewhere. Returns the problem; None if there is none."""
+    if options[CONCURRENCY_MODE].upper() != "OPTIMISTIC_CONCURRENCY_CONTROL" or options[INDEX_TYPE].upper() != "HBASE":
+        return None
+    return (
+        f"{INDEX_TYPE.key}=HBASE cannot be used by several writers, because entries of a write that loses a conflict would stay: "
+        f"use another index, or {CONCURRENCY_MODE.key}=SINGLE_WRITER"
+    )
+
+
 def _conflict_strategy(options: Options) -> str | None:
     """Check that the strategy for conflicts is one that Penstock has. Returns the problem; None if there is none."""
     strategy = options[LOCK_CONFLICT_STRATEGY]
@@ -273,6 +283,7 @@ _CHECKS: Final[tuple[Callable[[Options], str | None], ...]] = (
     _early_conflicts,
     _eager_rollback,
     _conflict_strategy,
+    _index_of_several_writers,
     _generated_keys,
     _drop_duplicates_in_bulk_insert,
     _sort_mode,
