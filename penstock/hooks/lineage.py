@@ -20,7 +20,7 @@ from penstock.schema import avro_to_spark
 from penstock.user_warning import warn_user
 
 _NAME = "openlineage"
-_PRODUCER = "https://pypi.org/project/penstock"
+_PRODUCER = "urn:penstock"
 _SPEC = "https://openlineage.io/spec"
 _EVENT_SCHEMA = f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
 
