@@ -452,15 +452,16 @@ def begin(table: TableState, action: Action, content: bytes = b"") -> Iterator[C
 
     If the block raises an error, the change is undone.
 
-    Two writers that begin at the same moment cannot both go on. The timeline is listed again after the requested file was
-    created. The writer with the later instant always finds the file of the earlier one, and raises TableChanged.
+    Unless several writers are allowed, two that begin at the same moment cannot both go on. The timeline is listed again after
+    the requested file was created. The writer with the later instant always finds the file of the earlier one, and raises
+    TableChanged.
 
     Args:
         table: the table with the timeline that the write is based on.
         content: the content of the requested file.
 
     Raises:
-        TableChanged: another write began or completed since the timeline was loaded.
+        TableChanged: another write began or completed since the timeline was loaded; not if several writers are allowed.
         WriteConflict: the table is being restored.
     """
     _check_not_restoring(table, table.timeline)

@@ -12,6 +12,9 @@ A plan names files that exist when it is made. A write that began earlier and is
 plan does not name, so no plan is made while a write is under way. A write may also begin while the plan is being made. Therefore
 the timeline is read again after the plan was stored, and the plan is deleted if a write had begun before its instant. Writers
 rely on this: a write takes into account only the plans whose instant is earlier than its own.
+
+With several writers (optimistic concurrency control) a plan is made while writes are pending, and stays. It leaves out the log
+files of pending writes. A write conflicts with a plan of its file groups when it commits.
 """
 
 from __future__ import annotations

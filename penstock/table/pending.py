@@ -24,7 +24,8 @@ def find_pending_compactions(table: TableState, before: str | None = None) -> Gr
     Args:
         before: consider only compactions with an earlier instant time; None for all. A writer passes its own instant time, and a
             table whose timeline was loaded after that instant was created. The writer can ignore later plans, because the process
-            that schedules a later plan finds the pending write on the timeline and withdraws the plan.
+            that schedules a later plan finds the pending write on the timeline and withdraws the plan. If several writers are
+            allowed, the plan stays, and the write conflicts with it when it commits.
     """
     plans = list_compaction_plans(table, Action.COMPACTION)
     return _owned_groups([(instant, plan) for instant, plan in plans if before is None or instant.time < before])

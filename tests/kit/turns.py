@@ -28,9 +28,10 @@ _WAIT_S = 60
 class Turns:
     """Whose turn it is. A call waits until it is the turn of its writer."""
 
-    def __init__(self, calls_of_first: int, calls_of_second: int) -> None:
-        #: The stretches that are left: the writer and how many calls it makes; None: all that it has left.
-        self._stretches: list[tuple[str, int | None]] = [
+    def __init__(self, calls_of_first: int | str, calls_of_second: int) -> None:
+        #: The stretches that are left: the writer and how many calls it makes; a text: up to the first call that ends with it;
+        #: None: all that it has left.
+        self._stretches: list[tuple[str, int | str | None]] = [
             ("first", calls_of_first),
             ("second", calls_of_second),
             ("first", None),
@@ -47,8 +48,10 @@ class Turns:
                 raise AssertionError(f"{writer} waited for its turn in vain, at {call}")
             self.calls[writer].append(call)
             name, left = self._stretches[0]
-            if left is not None:
+            if isinstance(left, int):
                 self._stretches[0] = (name, left - 1)
+            elif isinstance(left, str) and call.endswith(left):
+                self._stretches[0] = (name, 0)
             self._changed.notify_all()
 
     def finish(self, writer: str) -> None:

@@ -24,7 +24,12 @@ MERGE_ON_READ = {
 
 @pytest.mark.parametrize("kind", [{}, MERGE_ON_READ], ids=["copy-on-write", "merge-on-read"])
 def test_writers_of_the_same_rows_and_of_the_same_new_key_all_succeed(spark: Any, table_path: str, kind: dict[str, str]) -> None:
-    options = {**SEVERAL, **kind, RETRIES: "20"}
+    options = {
+        **SEVERAL,
+        **kind,
+        RETRIES: "20",
+        "hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+    }
     write(trips(spark, *SIX), table_path, options)
     errors: list[BaseException] = []
     frames = []
