@@ -24,7 +24,7 @@ $(READY35): pyproject.toml constraints-spark35.txt scripts/environment.py
 demo: $(READY) ## write a trips table, change it, read it back, and show what happened
 	@$(RUN) examples/demo.py
 
-test: setup ## run every test: all suites, on every kind of session, with real Hudi
+test: setup ## run all suites, on every kind of session, with real Hudi (half of the slow parameters)
 	@$(TESTS)
 
 check: $(READY) ## lint, formatting and types
@@ -58,7 +58,7 @@ test-schedules: $(READY) ## run two writers in every order of their storage call
 test-storage: $(READY) ## run the tests of object stores and HDFS, against real servers
 	@$(TESTS) storage
 
-test-interop: setup ## run the tests that share tables with real Hudi and hudi-rs
+test-interop: setup ## run all tests that share tables with real Hudi and hudi-rs
 	@$(TESTS) interop
 
 test-servers: $(READY) ## run the tests of locks, with ZooKeeper, a Hive metastore and DynamoDB

@@ -44,6 +44,8 @@ class Suite:
     examples: float = 1.0
     #: One in this many parameters of each test runs: more than 1 where another suite runs them all.
     parameters: int = 1
+    #: One in this many parameters runs if all suites run. A suite that is named on the command line runs all of them.
+    sample: int = 1
     #: The modules that fetch the largest downloads of the suite, while other suites run.
     fetches: tuple[str, ...] = ()
     #: An expression of pytest's marks. Tests that start an object store or HDFS run in the suite `storage` only.
@@ -77,14 +79,14 @@ CONTRACT_ON_SPARK = (
 )
 #: The longest suites first, so that the last ones to end are short.
 SUITES = (
-    Suite("interop", ("tests/interop",)),
+    Suite("interop", ("tests/interop",), sample=2),
     Suite("services", ("tests/crash", "tests/bench", "tests/services"), fetches=("tests.kit.hbase", "tests.kit.kafka")),
     Suite(
         "spark35",
         ("tests/unit", *CONTRACT_ON_SPARK, "tests/contract/test_storage.py", "tests/table", "tests/corpus"),
         environment=SPARK35,
         examples=0.2,
-        parameters=3,
+        parameters=4,
     ),
     Suite("table", ("tests/table",)),
     Suite("contract", (*CONTRACT_ON_SPARK, "tests/docs", "tests/corpus")),
@@ -130,8 +132,8 @@ def _start(*command: str | Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=ROOT, stdout=nowhere, stderr=nowhere, start_new_session=True)
 
 
-def run(suite: Suite, arguments: list[str], folder: str, *, alone: bool) -> Outcome:
-    """Run one suite, with temporary files in a folder."""
+def run(suite: Suite, arguments: list[str], folder: str, *, alone: bool, whole: bool) -> Outcome:
+    """Run one suite, with temporary files in a folder: all its parameters, or the sample for a run of every suite."""
     python = ROOT / suite.environment / "bin" / "python"
     outcome = Outcome(suite.name)
     if not (ROOT / suite.environment / ".ready").exists():
@@ -146,7 +148,7 @@ def run(suite: Suite, arguments: list[str], folder: str, *, alone: bool) -> Outc
         **os.environ,
         "PENSTOCK_TEST_SESSION": suite.session,
         "PENSTOCK_TEST_EXAMPLES": str(suite.examples),
-        "PENSTOCK_TEST_PARAMETERS": str(suite.parameters),
+        "PENSTOCK_TEST_PARAMETERS": str(suite.parameters if whole else max(suite.parameters, suite.sample)),
         "TMPDIR": folder,
     }
     with log.open("wb") as sink:
@@ -219,7 +221,7 @@ def main() -> None:
     at_once = min(len(chosen), MOST_AT_ONCE, 1 + (os.cpu_count() or 1))
     alone = len(chosen) == 1
     with fetching(chosen), folder_for_tables() as folder, ThreadPoolExecutor(at_once) as pool:
-        outcomes = list(pool.map(partial(run, arguments=arguments, folder=folder, alone=alone), chosen))
+        outcomes = list(pool.map(partial(run, arguments=arguments, folder=folder, alone=alone, whole=bool(names)), chosen))
     show(outcomes)
     sys.exit(1 if any(outcome.failed for outcome in outcomes) else 0)
 
