@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
+from typing import TYPE_CHECKING
 
 import penstock
 from penstock import options as o
@@ -15,10 +14,13 @@ from penstock.options import lookup, read_options
 from penstock.options.operation import Operation
 from penstock.read.plan import QueryPlan
 from penstock.read.query import parse_query
-from penstock.read.scan import table_struct
 from penstock.schema import META_COLUMNS
 from penstock.storage import open_storage
 from penstock.table.state import TableState, open_table, read_table_schema, table_exists
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 #: How often a write of `Table` runs again after a conflict, if several writers are allowed and the options do not say.
 _CONFLICT_RETRIES = 3
@@ -78,14 +80,24 @@ def find_session(spark: SparkSession | None) -> SparkSession:
     Raises:
         OptionError: `spark` is None and there is no active session.
     """
-    found = spark or SparkSession.getActiveSession()
+    found = spark or active_session()
     if found is None:
         raise OptionError("there is no active Spark session: create one with penstock.session(), or pass one as spark=")
     return penstock.enable(found)
 
 
+def active_session() -> SparkSession | None:
+    """Return the active Spark session; None if there is none. Does not import pyspark: without it there is no session."""
+    sql = sys.modules.get("pyspark.sql")
+    return None if sql is None else sql.SparkSession.getActiveSession()
+
+
 def table_columns(state: TableState) -> StructType:
     """Return the columns of a table as a Spark schema, without Hudi's meta columns."""
+    from pyspark.sql.types import StructType
+
+    from penstock.read.scan import table_struct
+
     struct = table_struct(QueryPlan(state, parse_query([state.uri], state.options), read_table_schema(state), {}))
     return StructType([field for field in struct if field.name not in META_COLUMNS])
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TypeAlias
-
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING, TypeAlias
 
 from penstock import options as o
 from penstock.api.handle import TableHandle, check_partition
 from penstock.api.report import Commit
-from penstock.columns import quoted
-from penstock.door.read import open_query
 from penstock.errors import OptionError, SchemaError
 from penstock.options import read_options
-from penstock.read.query import parse_query
+from penstock.read.query import Query, parse_query
+from penstock.table.state import TableState
 from penstock.timeline.instant import format_time
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 #: A moment in the history of a table: an instant, a date string, a datetime, or a commit.
 Moment: TypeAlias = "str | datetime | Commit"
@@ -97,8 +97,7 @@ class ReadMethods(TableHandle):
             >>> table.read_changes(since="000", until=first).count()
             3
         """
-        if since is None or since == "":
-            raise OptionError(f"since is {since!r}; give an instant of the table, a time, a Commit, or '000' for all changes")
+        check_since(since)
         moments = {o.BEGIN_INSTANT.key: since} | ({} if until is None else {o.END_INSTANT.key: until})
         return self._rows(moments, {**(options or {}), o.QUERY_TYPE.key: "incremental"}, columns, partitions, equals)
 
@@ -115,18 +114,52 @@ class ReadMethods(TableHandle):
         Args:
             moments: the times of the query, by the keys of their options (as of, begin, end).
         """
-        _check_columns(columns)
+        from penstock.door.read import open_query
+
         state = self._state()
-        times = {key: _moment(moment, utc=state.config.timeline_utc) for key, moment in moments.items()}
-        query = parse_query([self.path], read_options({**(options or {}), **times}))
-        if partitions is not None:
-            query = replace(query, within=tuple(check_partition(p) for p in partitions))
-        if equals is not None:
-            query = replace(query, equals=tuple({**dict(query.equals), **equals}.items()))
-        if columns is not None:
-            query = replace(query, columns=tuple(dict.fromkeys([*columns, *dict(query.equals)])))
+        query = make_query(self.path, state, moments, options, columns, partitions, equals)
         frame = open_query(self._reader(), query, replace(state, options=query.options))
         return frame if columns is None else _select(frame, columns)
+
+
+def make_query(
+    path: str,
+    state: TableState,
+    moments: Mapping[str, Moment],
+    options: Mapping[str, object] | None,
+    columns: Sequence[str] | None,
+    partitions: Sequence[str] | None,
+    equals: Mapping[str, object] | None = None,
+) -> Query:
+    """Return the query of a method that reads rows.
+
+    Args:
+        path: the path of the table.
+        moments: the times of the query, by the keys of their options (as of, begin, end).
+        options: read options, by their keys.
+        columns: the columns to return; None: all.
+        partitions: the partition paths to read; None: all.
+        equals: column → the value that rows must have.
+
+    Raises:
+        OptionError: an argument is not valid.
+    """
+    _check_columns(columns)
+    times = {key: _moment(moment, utc=state.config.timeline_utc) for key, moment in moments.items()}
+    query = parse_query([path], read_options({**(options or {}), **times}))
+    if partitions is not None:
+        query = replace(query, within=tuple(check_partition(p) for p in partitions))
+    if equals is not None:
+        query = replace(query, equals=tuple({**dict(query.equals), **equals}.items()))
+    if columns is not None:
+        query = replace(query, columns=tuple(dict.fromkeys([*columns, *dict(query.equals)])))
+    return query
+
+
+def check_since(since: Moment | None) -> None:
+    """Raise OptionError if the begin of an incremental query is None or empty."""
+    if since is None or since == "":
+        raise OptionError(f"since is {since!r}; give an instant of the table, a time, a Commit, or '000' for all changes")
 
 
 def _check_columns(columns: Sequence[str] | None) -> None:
@@ -157,6 +190,8 @@ def _select(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     Raises:
         SchemaError: the table does not have one of the columns.
     """
+    from penstock.columns import quoted
+
     missing = [c for c in columns if c not in frame.columns]
     if missing:
         raise SchemaError(f"the table has no column {missing[0]!r}; it has {', '.join(frame.columns)}")

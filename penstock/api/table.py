@@ -10,18 +10,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
-
-from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
+from typing import TYPE_CHECKING, TypeAlias
 
 import penstock
 from penstock import options as o
+from penstock.api.arrow import ArrowMethods
 from penstock.api.cleaning import CleaningMethods
 from penstock.api.clustering import ClusteringMethods
 from penstock.api.compaction import CompactionMethods
-from penstock.api.create import Columns, Names, check_record_key, decide_new_table, joined
-from penstock.api.handle import call_options, find_session, table_columns
+from penstock.api.handle import active_session, call_options, find_session, table_columns
 from penstock.api.inspect import InspectMethods
 from penstock.api.locking import LockMethods
 from penstock.api.maintenance import MaintenanceMethods
@@ -36,7 +33,12 @@ from penstock.report_table import list_properties
 from penstock.storage import open_storage
 from penstock.table.config import TableConfig
 from penstock.table.state import open_table, table_exists
-from penstock.write.create_table import create_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    from penstock.api.create import Columns, Names
 
 Path: TypeAlias = "str | os.PathLike[str]"
 
@@ -45,6 +47,7 @@ Path: TypeAlias = "str | os.PathLike[str]"
 class Table(
     WriteMethods,
     ReadMethods,
+    ArrowMethods,
     InspectMethods,
     CompactionMethods,
     ClusteringMethods,
@@ -110,6 +113,9 @@ class Table(
             >>> table.config.hive_style, table.config.partition_fields
             (True, ('city',))
         """
+        from penstock.api.create import check_record_key, decide_new_table, joined
+        from penstock.write.create_table import create_table
+
         session = find_session(spark)
         own_options = call_options(options, more)
         check_record_key(record_key)
@@ -154,7 +160,7 @@ class Table(
         """
         finish_overwrite(*open_storage(os.fspath(path)))
         state = open_table(os.fspath(path))
-        found = spark or SparkSession.getActiveSession()
+        found = spark or active_session()
         return cls(state.uri, penstock.enable(found) if found else None, call_options(options, {}))
 
     @staticmethod

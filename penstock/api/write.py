@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame
 
 from penstock import clock
 from penstock import options as o
 from penstock.api.handle import TableHandle, call_options, table_columns
-from penstock.api.incoming_rows import Rows, as_frame, is_condition, is_spark_frame, rows_where
 from penstock.api.report import Column, Commit, FollowUps, Report, number
-from penstock.door.read import open_query
-from penstock.door.write import RowsOfTable, write
 from penstock.options import read_options
 from penstock.options.operation import Operation
 from penstock.read.query import parse_query
 from penstock.table.state import TableState
-from penstock.write.explain.merge_plan import KeyMerge, explain_merge
-from penstock.write.explain.write_plan import WritePlan, explain_write
+from penstock.write.explain.key_merge import KeyMerge
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame
+
+    from penstock.api.incoming_rows import Rows
+    from penstock.door.write import RowsOfTable
+    from penstock.write.explain.write_plan import WritePlan
 
 SortMode: TypeAlias = Literal[
     "NONE", "GLOBAL_SORT", "PARTITION_SORT", "PARTITION_PATH_REPARTITION", "PARTITION_PATH_REPARTITION_AND_SORT"
@@ -166,6 +168,8 @@ class WriteMethods(TableHandle):
             >>> table.read().count()
             1
         """
+        from penstock.api.incoming_rows import is_condition
+
         if is_condition(keys):
             return self._write_frame(Operation.DELETE, self._rows_where(keys), options)
         return self._write(Operation.DELETE, keys, options)
@@ -239,6 +243,8 @@ class WriteMethods(TableHandle):
             >>> [(group.partition_path, group.rows_changed, group.rows_new) for group in plan.groups]
             [('berlin', 1, 0)]
         """
+        from penstock.write.explain.write_plan import explain_write
+
         return explain_write(self._frame(rows), self.path, {**self._given(Operation.UPSERT, options), **self._unordered(options)})
 
     def explain_merge(
@@ -261,6 +267,8 @@ class WriteMethods(TableHandle):
             >>> plan[0].outcome.value, plan[0].why
             ('keep', 'ts of the stored row is greater: 1 > 0')
         """
+        from penstock.write.explain.merge_plan import explain_merge
+
         given = {**self._given(Operation.UPSERT, options), **self._unordered(options)}
         return MergePlan(explain_merge(self._frame(rows), self.path, given, keys), self._state().config.name)
 
@@ -287,6 +295,8 @@ class WriteMethods(TableHandle):
         more: Mapping[str, object] | None = None,
     ) -> Commit:
         """Run one write operation on the existing table, and return its commit. The arguments are those of `_write`."""
+        from penstock.door.write import write
+
         given = {**self._given(operation, options), **(more or {})}
         began = clock.monotonic_s()
         spark = self._reader() if callable(rows) else rows.sparkSession
@@ -297,6 +307,8 @@ class WriteMethods(TableHandle):
 
     def _frame(self, rows: Rows) -> DataFrame:
         """Return the rows that the caller passed as a Spark DataFrame."""
+        from penstock.api.incoming_rows import as_frame, is_spark_frame
+
         if is_spark_frame(rows):
             return rows
         return as_frame(rows, self._reader(), table_columns(self._state()))
@@ -309,6 +321,9 @@ class WriteMethods(TableHandle):
 
         def read_rows(table: TableState) -> DataFrame:
             """Return the rows of the table, as it was when the write opened it, for which the condition is true."""
+            from penstock.api.incoming_rows import rows_where
+            from penstock.door.read import open_query
+
             query = parse_query([self.path], read_options({}))
             frame = open_query(self._reader(), query, replace(table, options=query.options))
             return rows_where(frame, condition)

@@ -6,7 +6,7 @@ a warning, and the next service runs. This holds for errors of Spark too. If the
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from penstock import clock
 from penstock import options as o
@@ -17,6 +17,9 @@ from penstock.interrupt import check_interrupt
 from penstock.options import Options
 from penstock.table.state import TableState, reload_timeline
 from penstock.user_warning import warn_user
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def follow_up(spark: SparkSession, table: TableState) -> tuple[ServiceOutcome, ...]:

@@ -1,28 +1,22 @@
-"""The entrance of every query: plans the query, plans it again if the table changed, and returns its DataFrame.
+"""The entrance of every query on Spark: plans the query, plans it again if the table changed, and returns its DataFrame.
 
     query → plan (`read/plan.py`, `read/incremental.py`) → check (`read/plan_check.py`) → log headers (`read/log_headers.py`)
           → DataFrame (`read/scan.py`)
 
-If an equal query over the same state of the table ran recently, its DataFrame is returned (`read/frame_cache.py`).
+If an equal query over the same state of the table ran recently, its DataFrame is returned (`read/frame_cache.py`). Queries
+without Spark plan in the same way (`plan_again.py`) and read with `read/arrow_scan.py`.
 """
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.errors import PenstockError, WriteConflict
+from penstock.door.plan_again import plan_until_it_holds
 from penstock.read.frame_cache import find_frame, keep_frame
-from penstock.read.incremental import plan_incremental
-from penstock.read.log_headers import read_log_headers
-from penstock.read.plan import plan_query
-from penstock.read.plan_check import still_holds
+from penstock.read.plan import QueryPlan
 from penstock.read.query import Query
 from penstock.read.scan import scan
-from penstock.table.state import TableState, reload_table
-from penstock.timeline.store import load_timeline
-
-#: How often a query is planned at most, if other processes change the table while it is planned.
-_ATTEMPTS = 5
+from penstock.table.state import TableState
 
 
 def open_query(spark: SparkSession, query: Query, table: TableState) -> DataFrame:
@@ -43,23 +37,11 @@ def open_query(spark: SparkSession, query: Query, table: TableState) -> DataFram
     kept = find_frame(spark, query, table)
     if kept is not None:
         return kept
-    missing: FileNotFoundError | None = None
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            plan = plan_incremental(query, table) if query.kind == "incremental" else plan_query(query, table)
-            if still_holds(plan):
-                plan = read_log_headers(plan)
-                frame = scan(spark, plan)
-                keep_frame(spark, plan, query, frame)
-                return frame
-        except PenstockError:
-            # A missing file is an error of the table only if the timeline did not change: a clean may have removed the file.
-            if attempt == _ATTEMPTS or load_timeline(table.storage, table.base_path) == table.timeline:
-                raise
-        except FileNotFoundError as e:  # an instant was archived, or a file was cleaned, between listing and reading it
-            missing = e
-        table = reload_table(table)
-    why = f" ({missing})" if missing else ""
-    raise WriteConflict(
-        f"{table.base_path} was changed each of the {_ATTEMPTS} times that a query over it was planned{why}. Run the query again"
-    ) from missing
+
+    def make_frame(plan: QueryPlan) -> DataFrame:
+        """Return the DataFrame of a plan, and keep it for equal queries."""
+        frame = scan(spark, plan)
+        keep_frame(spark, plan, query, frame)
+        return frame
+
+    return plan_until_it_holds(query, table, make_frame)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -33,6 +33,9 @@ def read_row_groups(
     schema: pa.Schema,
     columns: Sequence[str] | None = None,
     positions: Positions | None = None,
+    *,
+    row_groups: Container[int] | None = None,
+    use_threads: bool = False,
 ) -> Iterator[pa.Table]:
     """Yield a base file's rows, one table per row group, cast to `schema`. A column that the file lacks is null.
 
@@ -42,6 +45,8 @@ def read_row_groups(
         columns: the names of the columns of `schema` to read; None: all.
         positions: the positions in the file of the rows to read, ascending; row groups without any of them are skipped. None: all
             rows are read.
+        row_groups: the numbers of the row groups to read; None: all.
+        use_threads: whether Arrow decodes the columns of a row group on several threads.
     """
     stored = frozenset(file.schema_arrow.names)
     wanted = [name for name in (columns or schema.names) if name in stored]
@@ -49,13 +54,15 @@ def read_row_groups(
     start = 0
     for group in range(file.metadata.num_row_groups):
         end = start + file.metadata.row_group(group).num_rows
-        if positions is None:
+        if row_groups is not None and group not in row_groups:
+            pass
+        elif positions is None:
             # No variable holds the table: it would stay in memory while the next row group is read.
-            yield _read_row_group(file, path, group, wanted, target)
+            yield _read_row_group(file, path, group, wanted, target, use_threads)
         else:
             in_group = positions[np.searchsorted(positions, start) : np.searchsorted(positions, end)] - start
             if len(in_group):
-                yield take_rows(_read_row_group(file, path, group, wanted, target), in_group)
+                yield take_rows(_read_row_group(file, path, group, wanted, target, use_threads), in_group)
         start = end
 
 
@@ -69,10 +76,12 @@ def read_ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
             del table  # frees the table before waiting for the next one
 
 
-def _read_row_group(file: pq.ParquetFile, path: str, group: int, columns: list[str], target: pa.Schema) -> pa.Table:
+def _read_row_group(
+    file: pq.ParquetFile, path: str, group: int, columns: list[str], target: pa.Schema, use_threads: bool
+) -> pa.Table:
     """Read the `columns` of row group number `group`, cast to `target`. Raises CorruptFile if the row group is damaged."""
     try:
-        table = file.read_row_group(group, columns=columns, use_threads=False)
+        table = file.read_row_group(group, columns=columns, use_threads=use_threads)
     except (pa.ArrowInvalid, OSError) as e:
         raise CorruptFile(f"base file {path} is damaged in row group {group}: {e}") from e
     return fit_to_schema(table, target)

@@ -1,27 +1,18 @@
-"""Filters of an incremental query: keep the rows whose `_hoodie_commit_time` is in its range.
+"""The filter of an incremental query on a DataFrame: keep the rows whose `_hoodie_commit_time` is in its range.
 
-`keep_changed_rows` filters Arrow tables in Python workers, which read slices with logs. `filter_changes` filters a DataFrame.
+`row_readers.py` filters the Arrow tables of workers, which read slices with logs.
 """
 
 from __future__ import annotations
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock import options as o
 from penstock.errors import OptionError
-from penstock.read.meta_encoding import COMMIT_TIME
 from penstock.read.plan import QueryPlan
-from penstock.timeline.history import InstantRange
-
-
-def keep_changed_rows(rows: pa.Table, changes: InstantRange) -> pa.Table:
-    """Return the rows whose commit time is in the range `changes`, its begin excluded and its end included. Runs in workers."""
-    times = rows[COMMIT_TIME]
-    return rows.filter(pc.and_(pc.greater(times, changes.begin), pc.less_equal(times, changes.end)))
+from penstock.read.row_readers import COMMIT_TIME
 
 
 def filter_changes(frame: DataFrame, plan: QueryPlan) -> DataFrame:

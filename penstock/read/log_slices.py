@@ -18,7 +18,7 @@ so that a query with a filter for other partitions does not read them. Damage th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -28,7 +28,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from penstock import options as o
 from penstock.columns import quoted
 from penstock.error_text import read_error
 from penstock.errors import CorruptFile, PenstockError, Unsupported
@@ -40,15 +39,14 @@ from penstock.formats.cast import fit_to_schema
 from penstock.formats.log import HeaderKey
 from penstock.merge.kernels.gather import Positions
 from penstock.read.base_files import TableScan, read_base_files
-from penstock.read.commit_time_filter import keep_changed_rows
 from penstock.read.late_errors import add_error_column, append_error, raise_late_errors
 from penstock.read.meta_encoding import MetaEncoding, choose_encoding, decode_columns, encode_rows, encoded_schema
 from penstock.read.partition_values import PartitionColumns
 from penstock.read.plan import QueryPlan
+from penstock.read.row_readers import RowReader, build_query_rules, choose_log_reader, keep_changed_rows
 from penstock.schema import META_COLUMNS, spark_to_arrow
 from penstock.storage import Storage
 from penstock.table.listing import group_by_partition
-from penstock.table.merge_rules import build_merge_rules
 from penstock.timeline.history import InstantRange
 from penstock.workers.prepare import prepare_workers
 from penstock.workers.session_settings import count_cores
@@ -65,9 +63,6 @@ _TASK_BYTES = 256 * 1024 * 1024
 _MOST_SKIPPABLE_ROWS = 128 * 1024 * 1024
 #: The largest share of touched rows for which a base file is read twice: all of it by Spark, the touched rows by workers.
 _MOST_TOUCHED_SHARE = 0.25
-
-#: Yields rows of one slice in a worker. A module-level function, since it is pickled.
-RowReader = Callable[[Storage, FileSlice, MergeRules, Sequence[str], "LogScan | None"], Iterator[pa.Table]]
 
 
 @dataclass(frozen=True)
@@ -99,14 +94,14 @@ def read_log_slices(scan: TableScan) -> list[DataFrame]:
     plan = scan.plan
     if not plan.slices_with_logs:
         return []
-    rules = _build_rules(plan)
+    rules = build_query_rules(plan)
     log_only = [file_slice for file_slice in plan.slices_with_logs if plan.needs_only_log(file_slice)]
     with_base = [file_slice for file_slice in plan.slices_with_logs if not plan.needs_only_log(file_slice)]
     # Spark tells the rows of a file apart by its column `_metadata`, which a column of the table may hide.
     hides_metadata = any(name.lower() == "_metadata" for name in scan.schema.names)
     touched = {} if hides_metadata else _choose_skipped_rows(plan.touched, rules)
     merged = [file_slice for file_slice in with_base if file_slice not in touched]
-    read_known_rows: RowReader = read_log_rows if rules.lets_logs_win else read_touched_rows
+    read_known_rows = choose_log_reader(rules)
     return [
         *_read_in_workers(scan, log_only, rules, read_known_rows),
         *read_base_files(scan, touched, touched),
@@ -120,19 +115,12 @@ def read_slices_in_workers(scan: TableScan) -> list[DataFrame]:
     slices = scan.plan.all_slices
     log_only = [file_slice for file_slice in slices if file_slice.log_files and scan.plan.needs_only_log(file_slice)]
     merged = [file_slice for file_slice in slices if file_slice not in log_only]
-    rules = _build_rules(scan.plan)
-    read_known_rows: RowReader = read_log_rows if rules.lets_logs_win else read_touched_rows
+    rules = build_query_rules(scan.plan)
+    read_known_rows = choose_log_reader(rules)
     return [
         *_read_in_workers(scan, log_only, rules, read_known_rows),
         *_read_in_workers(scan, merged, rules, read_merged_rows),
     ]
-
-
-def _build_rules(plan: QueryPlan) -> MergeRules:
-    """Return how workers merge base files and logs for a query."""
-    assert plan.schema is not None  # a table with files has a schema
-    skip_merge = plan.query.options[o.MERGE_TYPE] == "skip_merge"
-    return build_merge_rules(plan.table, plan.schema, as_of=plan.query.as_of, skip_merge=skip_merge)
 
 
 def _choose_skipped_rows(touched: Mapping[FileSlice, Positions], rules: MergeRules) -> dict[FileSlice, Positions]:

@@ -16,9 +16,7 @@ the column is an expression of literals, so that Spark can see that a filter on 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from urllib.parse import unquote
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,6 +36,7 @@ from pyspark.sql.types import (
 from penstock import options as o
 from penstock.columns import quoted
 from penstock.keys.partition_path import DEFAULT_PARTITION
+from penstock.read.folder_values import FolderValues, find_places, keeps_values_in_folders
 from penstock.read.plan import QueryPlan
 from penstock.storage.base import split_scheme
 from penstock.table.state import TableState
@@ -58,15 +57,9 @@ _TO_THE_END = 1 << 30
 
 
 @dataclass(frozen=True)
-class PartitionColumns:
+class PartitionColumns(FolderValues):
     """How each partition column of one table is read: from the partition path or from files. Pickled to the workers."""
 
-    #: Column → the folder of the partition path that holds its value, counted from 0; None: the whole path is the value.
-    places: Mapping[str, int | None] = field(default_factory=dict)
-    #: How many folders a partition path has.
-    depth: int = 0
-    hive_style: bool = False
-    url_encode: bool = False
     #: Whether some partition path has characters that a URL encodes.
     decode: bool = False
     #: The table's path, if columns are Spark's own partition columns.
@@ -77,23 +70,6 @@ class PartitionColumns:
     unsure: bool = True
     #: Partition columns that no file stores, because the table drops them.
     not_stored: frozenset[str] = frozenset()
-
-    def nulls_of(self, partition_path: str) -> frozenset[str]:
-        """Return the partition columns that are null or empty in a partition, because their folder is the default partition."""
-        folders = partition_path.split("/")
-        nulls: set[str] = set()
-        for name, place in self.places.items():
-            if place is not None and self._folder_value(name, folders[place]) == DEFAULT_PARTITION:
-                nulls.add(name)
-        return frozenset(nulls)
-
-    def _folder_value(self, name: str, folder: str) -> str:
-        """Return the partition value in a folder's name: the name without `name=` in front if folders are `column=value`.
-
-        Args:
-            name: the partition column.
-        """
-        return folder.removeprefix(f"{name}=") if self.hive_style else folder
 
     def is_stored(self, name: str, nulls: frozenset[str]) -> bool:
         """Whether Spark's Parquet scan has the column under its name: files store it, or it is Spark's own partition column.
@@ -156,16 +132,10 @@ class PartitionColumns:
             stored = F.col(quoted(wanted.name)) if is_stored else None
             return _null_or_empty(wanted, stored).alias(wanted.name)
         if wanted.name in self.places:
-            return F.lit(self._text_in(wanted.name, partition_path)).cast(wanted.dataType).alias(wanted.name)
+            return F.lit(self.text_in(wanted.name, partition_path)).cast(wanted.dataType).alias(wanted.name)
         if is_stored:
             return quoted(wanted.name)
         return F.lit(None).cast(wanted.dataType).alias(wanted.name)
-
-    def _text_in(self, name: str, partition_path: str) -> str:
-        """Return the value of the column `name` in a partition path, as a string."""
-        place = self.places[name]
-        text = partition_path if place is None else self._folder_value(name, partition_path.split("/")[place])
-        return unquote(text) if self.url_encode else text
 
     def with_texts(self, rows: pa.Table, partition_path: str) -> pa.Table:
         """Return a copy of rows of one partition, with the partition columns replaced by the values in the path, as strings.
@@ -176,7 +146,7 @@ class PartitionColumns:
         for name in [name for name in rows.column_names if name in self.places]:
             stored = rows[name]
             if name not in nulls:
-                column = pa.repeat(self._text_in(name, partition_path), len(rows))
+                column = pa.repeat(self.text_in(name, partition_path), len(rows))
             elif stored.type == pa.string():
                 is_possible = pc.is_in(stored, pa.array(_IN_FOLDER_OF_NULLS, pa.string()))
                 column = pc.if_else(is_possible, stored, pa.nulls(len(rows), pa.string()))
@@ -250,31 +220,10 @@ def choose_partition_columns(plan: QueryPlan, schema: StructType, release: str) 
 
 
 def _find_places(plan: QueryPlan, schema: StructType) -> dict[str, int | None]:
-    """Return for each partition column the number of its folder in the partition path; None: the whole path is the value.
-
-    The result is empty if the partition paths of the plan do not have one folder per partition column.
-    """
-    config = plan.table.config
-    fields = config.partition_fields
-    paths = list(plan.slices)
-    depths = {len(path.split("/")) for path in paths}
-    if len(depths) != 1:
-        return {}
-    depth = depths.pop()
-    types = {column.name: column.dataType for column in schema}
-    # A value with slashes, such as 2024/01/31, becomes several folders. Only a text has slashes.
-    if len(fields) == 1 and depth > 1 and not config.hive_style and isinstance(types.get(fields[0]), StringType):
-        return {fields[0]: None}
-    if depth != len(fields):
-        return {}
-    if config.hive_style and not all(_is_hive_style(path, fields) for path in paths):
-        return {}
-    return {name: place for place, name in enumerate(fields) if isinstance(types.get(name), _ONE_TO_ONE)}
-
-
-def _is_hive_style(path: str, fields: Iterable[str]) -> bool:
-    """Whether each folder of a partition path begins with `column=`, for the partition columns `fields` in order."""
-    return all(folder.startswith(f"{name}=") for folder, name in zip(path.split("/"), fields, strict=True))
+    """Return for each partition column the number of its folder in the partition path, if the folder determines its value."""
+    exact = [column.name for column in schema if isinstance(column.dataType, _ONE_TO_ONE)]
+    texts = [column.name for column in schema if isinstance(column.dataType, StringType)]
+    return find_places(plan, exact, texts)
 
 
 def _find_prefix(plan: QueryPlan) -> str | None:
@@ -304,5 +253,4 @@ def _may_use_path(plan: QueryPlan, schema: StructType) -> bool:
         return False
     if any(name.lower() == "_metadata" for name in schema.names):
         return False  # the table's column hides Spark's own of that name
-    key_generator = plan.table.config.key_generator_class or ""
-    return not any(kind in key_generator for kind in ("Timestamp", "Custom", "Nonpartitioned", "Global"))
+    return keeps_values_in_folders(plan)

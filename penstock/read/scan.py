@@ -20,9 +20,9 @@ from penstock.errors import SchemaError
 from penstock.read.base_files import TableScan, read_base_files
 from penstock.read.commit_time_filter import filter_changes
 from penstock.read.log_slices import read_log_slices, read_slices_in_workers
-from penstock.read.meta_encoding import COMMIT_TIME
 from penstock.read.partition_values import choose_partition_columns
 from penstock.read.plan import QueryPlan
+from penstock.read.row_readers import COMMIT_TIME
 from penstock.read.spark_file_system import spark_can_read
 from penstock.read.widened_types import find_older_types
 from penstock.schema import META_COLUMNS, avro_to_spark

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from penstock import options as o
 from penstock.commit.change import Change, CheckCommits
@@ -16,7 +17,9 @@ from penstock.timeline.commit_file import CommitMetadata, WriteStat
 from penstock.workers.driver_limit import fits_on_driver
 from penstock.workers.runner import Runner
 from penstock.workers.session_settings import count_cores
-from penstock.write.context import WriteContext
+
+if TYPE_CHECKING:
+    from penstock.write.context import WriteContext
 
 #: How many tasks the driver runs at the same time.
 _DRIVER_TASKS = 4

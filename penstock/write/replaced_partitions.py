@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from penstock import options as o
 from penstock.errors import OptionError
 from penstock.index import load_buckets
 from penstock.table.listing import list_partitions
 from penstock.table.state import TableState
-from penstock.write.context import WriteContext
+
+if TYPE_CHECKING:
+    from penstock.write.context import WriteContext
 
 
 def partitions_to_overwrite(write: WriteContext, written: Collection[str]) -> list[str]:

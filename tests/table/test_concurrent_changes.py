@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 
 import penstock
-from penstock.door import read as recent
+from penstock.door import plan_again as recent
 from penstock.door.read import open_query
 from penstock.errors import OptionError, WriteConflict
 from penstock.options import read_options

@@ -6,7 +6,7 @@ from unittest.mock import patch
 import pytest
 
 import penstock
-from penstock.door import read as door
+from penstock.door import plan_again as door
 from penstock.read import frame_cache
 from tests.table.tables import BULK, SIX, trips, write
 

@@ -10,10 +10,11 @@ import pytest
 from penstock import options as o
 from penstock.errors import ChangesLost, OptionError
 from penstock.options import Options
-from penstock.read.commit_time_filter import keep_changed_rows, split_conditions
+from penstock.read.commit_time_filter import split_conditions
 from penstock.read.incremental import plan_incremental
 from penstock.read.plan import QueryPlan
 from penstock.read.query import Query
+from penstock.read.row_readers import keep_changed_rows
 from penstock.services.archive.run import archive
 from penstock.timeline.history import InstantRange, list_writes
 from penstock.timeline.instant import parse_bound_time
