@@ -20,7 +20,7 @@ from penstock.filegroup.markers import (
     open_file,
     work_folder,
 )
-from penstock.storage import Storage, join, walk
+from penstock.storage import Storage, abort_uploads, join, walk
 
 
 def open_write(storage: Storage, base_path: str, instant: str, style: MarkerStyle = MarkerStyle.DIRECT) -> None:
@@ -61,14 +61,18 @@ def read_markers(storage: Storage, base_path: str, instant: str) -> list[Marker]
 def reconcile(storage: Storage, base_path: str, instant: str, written: Iterable[str]) -> list[str]:
     """Delete the data files of a write that have a marker but are not in `written`; return the paths of the deleted files.
 
-    These are files of lost task attempts. Log files are deleted too: each belongs to one attempt of a task, and a reader accepts
-    every block of a committed instant, also the blocks of the lost attempt.
+    These are files of lost task attempts. Their unfinished uploads are aborted. Log files are deleted too: each belongs to one
+    attempt of a task, and a reader accepts every block of a committed instant, also the blocks of the lost attempt.
 
     Args:
         written: paths of the data files that the write stats name, relative to the base path.
     """
     announced = {marker.file_path for marker in read_markers(storage, base_path, instant)}
     strays = sorted(announced - set(written))
+    if strays:
+        # Before the files are deleted: an upload that is completed in between leaves a file that is deleted then.
+        lost_files = {join(base_path, path) for path in strays}
+        abort_uploads(storage, base_path, lost_files.__contains__)
     return [path for path in strays if storage.delete(join(base_path, path))]
 
 

@@ -7,6 +7,7 @@
 
 from penstock.storage.base import FileInfo, Storage, is_file, join, walk
 from penstock.storage.conditional_put import check_conditional_put
+from penstock.storage.left_over_uploads import abort_uploads
 from penstock.storage.local import LocalStorage, temporary_folder
 from penstock.storage.memory import MemoryStorage
 from penstock.storage.object_store import ObjectStorage
@@ -20,6 +21,7 @@ __all__ = [
     "MemoryStorage",
     "ObjectStorage",
     "Storage",
+    "abort_uploads",
     "check_conditional_put",
     "explain_storage",
     "is_file",

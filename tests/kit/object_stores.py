@@ -103,7 +103,7 @@ def running_seaweedfs() -> Iterator[ObjectStore]:
             f"-s3.config={_write_json('s3.json', {'identities': [identity]})}",
             f"-master.port={ports[0]}", f"-volume.port={ports[1]}", f"-filer.port={ports[2]}",
             f"-master.port.grpc={free_port()}", f"-volume.port.grpc={free_port()}", f"-filer.port.grpc={free_port()}", f"-s3.port.grpc={free_port()}",
-            "-master.volumeSizeLimitMB=64", "-volume.max=50", "-master.telemetry=false", "-volume.preStopSeconds=0",
+            "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.volumeSizeLimitMB=64", "-volume.max=50", "-master.telemetry=false", "-volume.preStopSeconds=0",
         ]  # fmt: skip
 
     with _running("seaweedfs", command) as (port, server):

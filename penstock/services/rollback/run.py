@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from penstock import clock
@@ -22,7 +23,15 @@ from penstock.commit.markers import delete_markers, seal
 from penstock.commit.modes import is_lazy
 from penstock.commit.table_lock import locked
 from penstock.errors import AlreadyExists, CommitUnknown, CorruptFile, TableChanged
-from penstock.filegroup.names import UNKNOWN_WRITE_TOKEN, log_file_name, next_log_version, parse_log_name
+from penstock.filegroup.markers import work_folder
+from penstock.filegroup.names import (
+    UNKNOWN_WRITE_TOKEN,
+    is_marked_token,
+    log_file_name,
+    next_log_version,
+    parse_base_name,
+    parse_log_name,
+)
 from penstock.filegroup.partitions import withdraw_partition
 from penstock.formats.avro.container import write_container
 from penstock.formats.log import encode_rollback_block
@@ -30,7 +39,7 @@ from penstock.hooks.metrics import report_service
 from penstock.index import make_index
 from penstock.index.consistent_hashing import drop_changed_rings
 from penstock.services.rollback.plan import plan_rollback
-from penstock.storage import Storage, join
+from penstock.storage import Storage, abort_uploads, join
 from penstock.table.state import TableState
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import instant_path, request_instant, transition
@@ -115,6 +124,8 @@ def run_rollback(
             transition(storage, base_path, rollback, State.INFLIGHT)
     # Delete the completed file first, so that no reader sees a part of the write.
     storage.delete(instant_path(base_path, failed))
+    # Before files are deleted: an upload that a straggler completes in between leaves a file that is deleted then.
+    abort_uploads(storage, base_path, partial(_is_file_of, base_path=base_path, time=failed.time))
     partitions = _remove_files(table, plan["RollbackRequests"] or [], rollback.time, failed.time)
     if not is_lazy(table):
         for path in sorted(partitions, reverse=True):
@@ -149,6 +160,22 @@ def run_rollback(
     files_deleted = sum(len(partition["successDeleteFiles"]) for partition in partitions.values())
     report_service(table, Action.ROLLBACK, duration_ms=duration_ms, files_deleted=files_deleted)
     return rollback.time
+
+
+def _is_file_of(path: str, *, base_path: str, time: str) -> bool:
+    """Whether a file belongs to a write, by its name or as one of its temporary files.
+
+    Args:
+        time: the instant time of the write.
+    """
+    if path.startswith(work_folder(base_path, time) + "/"):
+        return True
+    file_name = path.rpartition("/")[2]
+    base = parse_base_name(file_name)
+    if base is not None:
+        return base.instant == time
+    log = parse_log_name(file_name)
+    return log is not None and is_marked_token(log.write_token, time)
 
 
 def target_of(plan: Mapping[str, Any]) -> Instant:
