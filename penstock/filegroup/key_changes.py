@@ -14,7 +14,7 @@ from enum import Enum
 import pyarrow as pa
 
 from penstock.filegroup.markers import work_folder
-from penstock.storage import Storage, join
+from penstock.storage import Storage, join, open_arrow_file
 
 _SCHEMA = pa.schema([("key", pa.string())])
 
@@ -84,7 +84,7 @@ def find_key_changes(storage: Storage, folder: str, change: KeyChange, file_name
 
 def read_changed_keys(storage: Storage, path: str) -> Iterator[pa.Array]:
     """Yield the record keys in one key change file, one array per record batch."""
-    reader = pa.ipc.open_file(storage.map(path))
+    reader = open_arrow_file(storage, path)
     for number in range(reader.num_record_batches):
         yield reader.get_batch(number).column("key")
 

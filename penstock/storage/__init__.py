@@ -5,6 +5,7 @@
 `hdfs.py`. `settings.py` finds the settings of the last two.
 """
 
+from penstock.storage.arrow_files import ArrowFile, open_arrow_file
 from penstock.storage.base import FileInfo, Storage, is_file, join, walk
 from penstock.storage.conditional_put import check_conditional_put
 from penstock.storage.left_over_uploads import abort_uploads
@@ -16,6 +17,7 @@ from penstock.storage.schemes import REMOTE_STORAGES, STORAGES, explain_storage,
 __all__ = [
     "REMOTE_STORAGES",
     "STORAGES",
+    "ArrowFile",
     "FileInfo",
     "LocalStorage",
     "MemoryStorage",
@@ -26,6 +28,7 @@ __all__ = [
     "explain_storage",
     "is_file",
     "join",
+    "open_arrow_file",
     "open_storage",
     "temporary_folder",
     "use_session_settings",

@@ -24,7 +24,7 @@ from penstock import clock
 from penstock.errors import AlreadyExists, CommitUnknown, StorageError
 from penstock.storage.base import FileInfo
 from penstock.storage.object_store_client import ClientSettings, client_of, import_obstore
-from penstock.storage.object_store_errors import call, code_of, convert, is_unanswered, mask_secrets
+from penstock.storage.object_store_errors import call, code_of, convert, is_unanswered, mask_secrets, repeat_listing
 from penstock.storage.object_store_streams import Upload, open_reader, writable_file
 
 #: Files that a move copies, or a listing checks, at once.
@@ -187,7 +187,7 @@ class ObjectStorage:
 
     def list(self, path: str) -> builtins.list[FileInfo]:
         prefix = _key(path)
-        answer = self._call(path, lambda: self._obstore.list_with_delimiter(self._store, prefix or None))
+        answer = self._call(path, lambda: repeat_listing(lambda: self._obstore.list_with_delimiter(self._store, prefix or None)))
         children = [_info(meta) for meta in answer["objects"] if meta["path"] != prefix]
         children += [FileInfo(f"/{folder}", 0, 0, is_dir=True) for folder in answer["common_prefixes"]]
         return sorted(children, key=lambda info: info.path)
@@ -216,11 +216,24 @@ class ObjectStorage:
     def _pages(self, path: str) -> Iterator[builtins.list[FileInfo]]:
         """Yield everything below a folder, page by page, in the order of the keys."""
         prefix = _key(path)
-        pages = iter(self._obstore.list(self._store, prefix or None, chunk_size=_DELETE_KEYS))
+        last_key: str | None = None
+        pages: Any = None
+
+        def fetch() -> Any:
+            nonlocal pages
+            if pages is None:
+                pages = iter(self._obstore.list(self._store, prefix or None, offset=last_key, chunk_size=_DELETE_KEYS))
+            try:
+                return next(pages, None)
+            except Exception:
+                pages = None  # a repeat goes on after the last page that came
+                raise
+
         while True:
-            page = self._call(path, lambda: next(pages, None))
+            page = self._call(path, lambda: repeat_listing(fetch))
             if page is None:
                 return
+            last_key = page[-1]["path"]
             yield [_info(meta) for meta in page if meta["path"] != prefix]
 
     def stat(self, path: str) -> FileInfo | None:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from penstock import clock
 from penstock.errors import AlreadyExists, PenstockError, StorageError
 from penstock.storage.object_store_client import ClientSettings
 from penstock.storage.settings import MASK
@@ -22,6 +23,8 @@ _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _QUERY = re.compile(r"\?[^\s'\"<>]+")
 _LONGEST_TEXT = 400
+_LISTING_ATTEMPTS = 4
+_LISTING_PAUSE_S = 0.2
 
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired"}
 _WRONG_KEY = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "AuthenticationFailed", "InvalidAuthenticationInfo"}
@@ -59,6 +62,18 @@ def is_unanswered(error: BaseException) -> bool:
         return False
     status = status_of(error)
     return status is None or status >= 500 or status in (408, 429)
+
+
+def repeat_listing(action: Callable[[], T]) -> T:
+    """Run a listing again if its answer was cut off or damaged on its way. obstore repeats only requests without an answer."""
+    for attempt in range(1, _LISTING_ATTEMPTS):
+        try:
+            return action()
+        except Exception as e:
+            if "list response" not in str(e):
+                raise
+        clock.sleep_s(attempt * _LISTING_PAUSE_S * (0.5 + clock.random_fraction() / 2))
+    return action()
 
 
 def mask_secrets(text: str, settings: ClientSettings) -> str:

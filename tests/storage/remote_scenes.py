@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from penstock.errors import PenstockError
 from penstock.options import read_options
 from penstock.progress import Stages
 from penstock.services.compaction.service import COMPACTION
@@ -149,18 +148,17 @@ class RemoteStage:
         self.work(path)
         return list(self.proxy.requests)
 
-    def fail(
-        self, path: str, fault: Fault, at: int, *, lasting: bool
-    ) -> tuple[PenstockError | FileNotFoundError | None, Request]:
+    def fail(self, path: str, fault: Fault, at: int, *, lasting: bool) -> tuple[Exception | None, Request]:
         """Do the work with a fault at a request, and at all later ones if it is lasting. Return the error, and the request."""
         self.proxy.reset()
         self.proxy.inject(fault, skip=at, times=100_000 if lasting else 1)
-        error: PenstockError | FileNotFoundError | None = None
+        error: Exception | None = None
         try:
             self.work(path)
-        except (PenstockError, FileNotFoundError) as e:
+        except Exception as e:
             error = e
-        self.proxy.heal()
+        finally:
+            self.proxy.heal()
         return error, self.proxy.requests[min(at, len(self.proxy.requests) - 1)]
 
 

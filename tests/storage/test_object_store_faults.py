@@ -174,6 +174,29 @@ def test_a_body_that_ends_too_early_is_fetched_again(place: Place, proxy: Counti
     assert storage.read(f"{base}/file") == content
 
 
+def test_a_listing_that_ends_too_early_is_fetched_again(place: Place, proxy: CountingProxy) -> None:
+    storage, base = place
+    files = [f"{base}/{i}/file.parquet" for i in range(5)]
+    for file in files:
+        storage.write_new(file, b"x")
+    proxy.reset()
+    proxy.inject(Fault.TRUNCATE, kind="list", times=2)
+    assert [info.path for info in storage.list_tree(base)] == files
+    assert proxy.counts == {"list": 3}
+    proxy.inject(Fault.TRUNCATE, kind="list")
+    assert len(storage.list(base)) == 5
+
+
+def test_a_listing_that_always_ends_too_early_is_an_error(place: Place, proxy: CountingProxy) -> None:
+    storage, base = place
+    storage.write_new(f"{base}/file", b"x")
+    proxy.fail_all(Fault.TRUNCATE)
+    with pytest.raises(StorageError, match="list response"):
+        storage.list(base)
+    with pytest.raises(StorageError, match="list response"):
+        list(storage.list_tree(base))
+
+
 # --- uploads
 
 

@@ -24,7 +24,7 @@ from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.kernels.gather import OFFSETS_REACH, Positions, take_rows
 from penstock.services.clustering.rewrite_group import RewriteSettings, in_order, read_slice, write_groups
 from penstock.services.clustering.row_order import Ordering, columns_read, order_of, sample_of, sort_columns, sort_keys
-from penstock.storage import Storage, join
+from penstock.storage import Storage, join, open_arrow_file
 from penstock.storage.os_errors import convert_os_errors
 from penstock.timeline.commit_file import WriteStat
 from penstock.workers.run_kernels import this_task
@@ -231,7 +231,7 @@ def _read_batches(storage: Storage, batches: Sequence[Batches]) -> Iterator[pa.T
         batches: where the rows are: files, and numbers of record batches in each.
     """
     for path, first, last in batches:
-        file = pa.ipc.open_file(storage.map(path))
+        file = open_arrow_file(storage, path)
         yield pa.Table.from_batches([file.get_batch(number) for number in range(first, last)])
 
 

@@ -32,7 +32,7 @@ from penstock.merge.kernels.gather import Positions
 from penstock.merge.merger import Merger
 from penstock.merge.row_choice import Fate, Fates
 from penstock.options.operation import Operation
-from penstock.storage import Storage, join
+from penstock.storage import Storage, join, open_arrow_file
 from penstock.storage.os_errors import convert_os_errors
 from penstock.table.state import TableState
 from penstock.timeline.instant import Action, State
@@ -299,7 +299,7 @@ def _read_answers(task: SortTask) -> tuple[Positions, Positions, Fates]:
     numbers = [np.empty(0, np.int64)]
     fates = [np.empty(0, np.int8)]
     for file, groups in zip(task.answers.files, task.answers.groups_of_files, strict=True):
-        batch = pa.ipc.open_file(task.storage.map(file)).get_batch(0)
+        batch = open_arrow_file(task.storage, file).get_batch(0)
         # A key without an entry has -1 in the column `place`. As an index, -1 selects the last element, which is -1 again.
         number_by_place = np.array([*(slice_numbers.get(group, -1) for group in groups), -1], np.int64)
         new.append(np.asarray(batch.column("new")))

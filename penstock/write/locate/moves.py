@@ -33,7 +33,7 @@ from penstock.filegroup.model import FileSlice
 from penstock.merge.kernels.gather import Flags, Positions, have_same_values, take_rows
 from penstock.merge.kernels.marks import FRESH, GONE, MADE, drop_marks
 from penstock.merge.row_choice import Choice
-from penstock.storage import join
+from penstock.storage import join, open_arrow_file
 from penstock.storage.os_errors import convert_os_errors
 from penstock.workers.runner import Runner
 from penstock.write.locate.key_lookup import KeyMatches, WantedKeys, look_up
@@ -272,7 +272,7 @@ def stage_moves(task: StageTask) -> list[Piece]:
     """
     storage = task.staging.storage
     rows = pa.concat_tables(list(read_pieces(task.staging, task.pieces)))
-    moves = pa.concat_tables([pa.ipc.open_file(storage.map(file)).read_all() for file in task.move_files])
+    moves = pa.concat_tables([open_arrow_file(storage, file).read_all() for file in task.move_files])
     numbers, first = np.unique(np.asarray(moves[_NUMBER]), return_index=True)
     moves = take_rows(moves, first)
     stays = np.asarray(moves[_STAYS], dtype=np.bool_)

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from penstock.filegroup.markers import work_folder
 from penstock.index.bucket_hash import Buckets
-from penstock.storage import Storage, join
+from penstock.storage import Storage, join, open_arrow_file
 from penstock.storage.os_errors import convert_os_errors
 from penstock.workers.driver_limit import fits_on_driver
 from penstock.workers.part_scope import shared_in_part
@@ -179,7 +179,7 @@ def read_pieces(staging: Staging, pieces: Sequence[Piece]) -> Iterator[pa.Table]
     readers: dict[str, pa.ipc.RecordBatchFileReader] = shared_in_part(_READERS)
     for piece in pieces:
         if piece.file not in readers:
-            readers[piece.file] = pa.ipc.open_file(staging.storage.map(piece.file))
+            readers[piece.file] = open_arrow_file(staging.storage, piece.file)
         batch = readers[piece.file].get_batch(piece.batch)
         yield pa.Table.from_batches([batch.slice(piece.offset, piece.rows)])
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from penstock.merge.kernels.gather import Positions
 from penstock.merge.row_choice import Fate, Fates
-from penstock.storage import Storage
+from penstock.storage import Storage, open_arrow_file
 from penstock.storage.os_errors import convert_os_errors
 from penstock.workers.run_kernels import this_task
 
@@ -142,7 +142,7 @@ def read_hit_file(storage: Storage, path: str, *, lists_rows: bool) -> tuple[lis
     Args:
         lists_rows: whether the file ends with the numbers of the newest rows. If not, the second result is empty.
     """
-    reader = pa.ipc.open_file(storage.map(path))
+    reader = open_arrow_file(storage, path)
     batches = [_to_hits(reader.get_batch(number)) for number in range(reader.num_record_batches)]
     if not lists_rows:
         return batches, NO_ROWS
@@ -159,7 +159,7 @@ def read_hits(storage: Storage, hits: HitBatch, new_rows_file: str | None = None
         hits: where the hits are stored.
         new_rows_file: the file of new rows that lists the rows written to another slice; None if there are none.
     """
-    found = _to_hits(pa.ipc.open_file(storage.map(hits.file)).get_batch(hits.batch))
+    found = _to_hits(open_arrow_file(storage, hits.file).get_batch(hits.batch))
     is_dead = found.fates == Fate.DEAD
     if not is_dead.any():
         return found
@@ -195,7 +195,7 @@ def _read_rows(storage: Storage, path: str, batch: int) -> Positions:
     Args:
         batch: the number of the record batch: `_NEW_BATCH` or `_ELSEWHERE_BATCH`.
     """
-    return np.asarray(pa.ipc.open_file(storage.map(path)).get_batch(batch).column("new"))
+    return np.asarray(open_arrow_file(storage, path).get_batch(batch).column("new"))
 
 
 def _to_hits(batch: pa.RecordBatch) -> Hits:
