@@ -8,10 +8,10 @@ READY35 := .venv-spark35/.ready
 TESTS := $(RUN) scripts/run_tests.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format test-unit test-table test-sessions test-spark35 test-services test-schedules test-interop test-servers test-storage docs pins clean
+.PHONY: help setup demo test check format test-unit test-table test-sessions test-spark35 test-services test-schedules test-interop test-servers test-storage test-storage-faults test-storage-interop test-cluster docs pins clean
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) $(READY35) ## build both environments: newest PySpark, and PySpark 3.5
 
@@ -57,6 +57,15 @@ test-schedules: $(READY) ## run two writers in every order of their storage call
 
 test-storage: $(READY) ## run the tests of object stores and HDFS, against real servers
 	@$(TESTS) storage
+
+test-storage-faults: $(READY) ## spoil every request of a write on S3 with every fault; hours
+	@PENSTOCK_TEST_FAULTS=24 $(RUN) -m pytest -q -m server tests/storage/test_table_faults.py
+
+test-storage-interop: setup ## write tables on S3 and HDFS in turns with real Hudi, ten rounds each
+	@PENSTOCK_TEST_ROUNDS=10 $(RUN) -m pytest -q -m server tests/storage/test_interop.py
+
+test-cluster: $(READY) ## kill executors in every stage of writes to S3, on a cluster that shares no disk
+	@PENSTOCK_TEST_CLUSTER=1 $(TESTS) cluster
 
 test-interop: setup ## run all tests that share tables with real Hudi and hudi-rs
 	@$(TESTS) interop

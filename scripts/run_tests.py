@@ -91,7 +91,10 @@ SUITES = (
     Suite("table", ("tests/table",)),
     Suite("contract", (*CONTRACT_ON_SPARK, "tests/docs", "tests/corpus")),
     Suite("servers", CONTRACT_WITH_SERVERS),
-    Suite("storage", ("tests/contract/test_storage.py", "tests/storage"), fetches=("tests.kit.hdfs",), marks="server"),
+    Suite(
+        "storage", ("tests/contract/test_storage.py", "tests/storage"), fetches=("tests.kit.hdfs",), marks="server and not apart"
+    ),
+    Suite("cluster", ("tests/storage/test_cluster.py",), session="apart", marks="server"),
     Suite("unit", ("tests/unit", "tests/contract/test_storage.py")),
     Suite("standalone", ON_EVERY_SESSION, session="standalone"),
     Suite("local-cluster", ON_EVERY_SESSION, session="local-cluster"),

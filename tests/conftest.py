@@ -40,6 +40,7 @@ MARKS = {
     "connect": "only on a Spark Connect session (PENSTOCK_TEST_SESSION=connect)",
     "cluster": "only where executors are separate processes (PENSTOCK_TEST_SESSION=local-cluster or standalone)",
     "server": "starts an object store or HDFS (the suite `storage`)",
+    "apart": "only in a run without a session of its own (PENSTOCK_TEST_SESSION=apart)",
     "slow": "takes more than half a minute",
     "everywhere": "with all its parameters on every PySpark, because Spark itself decides what comes out",
 }
@@ -63,6 +64,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.oracle)
         if item.get_closest_marker("connect") and kind != "connect":
             item.add_marker(pytest.mark.skip(reason=MARKS["connect"]))
+        if item.get_closest_marker("apart") and kind != "apart":
+            item.add_marker(pytest.mark.skip(reason=MARKS["apart"]))
         if item.get_closest_marker("cluster") and kind not in ("local-cluster", "standalone"):
             item.add_marker(pytest.mark.skip(reason=MARKS["cluster"]))
 

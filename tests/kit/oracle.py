@@ -90,8 +90,12 @@ class Oracle:
         self._asked = 0
 
     @classmethod
-    def start(cls, hudi: str) -> Oracle:
+    def start(cls, hudi: str, packages: Sequence[str] = (), settings: Mapping[str, str] | None = None) -> Oracle:
         """Start a Hudi of the given version.
+
+        Args:
+            packages: more packages from Maven Central, such as Hadoop's for S3.
+            settings: more settings of its session.
 
         Raises:
             OracleUnavailable: the environment is missing, has no Java, or Maven Central cannot be reached.
@@ -101,7 +105,7 @@ class Oracle:
         began = time.monotonic()
         try:
             with _one_at_a_time():  # Ivy's cache is not made for two that fill it
-                process = _spawn(python, hudi, folder)
+                process = _spawn(python, hudi, folder, list(packages), dict(settings or {}))
                 _await_ready(process, hudi, folder)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
@@ -232,9 +236,10 @@ def _environment_python() -> Path:
     return python
 
 
-def _spawn(python: Path, hudi: str, folder: Path) -> subprocess.Popen[bytes]:
+def _spawn(python: Path, hudi: str, folder: Path, packages: list[str], settings: dict[str, str]) -> subprocess.Popen[bytes]:
     command = [str(python), str(Path(__file__).with_name("oracle_server.py"))]
     command += ["--hudi", hudi, "--ivy", str(_ivy_folder()), "--folder", str(folder)]
+    command += ["--packages", json.dumps(packages), "--settings", json.dumps(settings)]
     java_home = _java_home(python)
     settings = folder / "conf"
     settings.mkdir()

@@ -174,15 +174,16 @@ def _walk(stream: Any) -> Iterator[Any]:
         yield rest.next()
 
 
-def start_spark(hudi: str, ivy: str, folder: str) -> Any:
-    """Start a session with the given Hudi on its class path."""
+def start_spark(hudi: str, ivy: str, folder: str, packages: list[str], settings: dict[str, str]) -> Any:
+    """Start a session with the given Hudi, and more packages, on its class path."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").appName("oracle-" + hudi)
-    builder = builder.config("spark.jars.packages", "org.apache.hudi:hudi-spark3.5-bundle_2.12:" + hudi)
+    bundle = "org.apache.hudi:hudi-spark3.5-bundle_2.12:" + hudi
+    builder = builder.config("spark.jars.packages", ",".join([bundle, *packages]))
     builder = builder.config("spark.jars.ivy", ivy)
     builder = builder.config("spark.sql.warehouse.dir", os.path.join(folder, "warehouse"))
-    for key, value in {**SPARK_CONF, **HUDI_CONF}.items():
+    for key, value in {**SPARK_CONF, **HUDI_CONF, **settings}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
@@ -232,10 +233,12 @@ def main() -> None:
     parser.add_argument("--hudi", required=True)
     parser.add_argument("--ivy", required=True)
     parser.add_argument("--folder", required=True)
+    parser.add_argument("--packages", type=json.loads, default=[])
+    parser.add_argument("--settings", type=json.loads, default={})
     arguments = parser.parse_args()
     answers = _keep_stdout_for_answers()
     began = time.monotonic()
-    spark = start_spark(arguments.hudi, arguments.ivy, arguments.folder)
+    spark = start_spark(arguments.hudi, arguments.ivy, arguments.folder, arguments.packages, arguments.settings)
     try:
         _send(answers, {"ready": True, "hudi": arguments.hudi, "seconds": round(time.monotonic() - began, 1)})
         serve(Server(spark, arguments.hudi), sys.stdin, answers)

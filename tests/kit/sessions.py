@@ -44,7 +44,7 @@ def make_session(
         raise ValueError(f"PENSTOCK_TEST_SESSION={kind!r} is none of {', '.join(KINDS)}")
     use_java()
     os.environ["PYSPARK_PYTHON"] = worker_python  # what a classic driver and a Connect server start workers with
-    wanted = {**_settings(folder), "spark.pyspark.python": worker_python, **(conf or {})}
+    wanted = {**base_settings(folder), "spark.pyspark.python": worker_python, **(conf or {})}
     with ExitStack() as servers:
         spark = _OPENERS[kind](servers, folder, wanted)
         try:
@@ -53,7 +53,8 @@ def make_session(
             spark.stop()
 
 
-def _settings(folder: Path) -> dict[str, str]:
+def base_settings(folder: Path) -> dict[str, str]:
+    """Return the settings of every session of a test run."""
     return {
         "spark.driver.memory": "2g",
         "spark.driver.extraJavaOptions": SHORT_LIFE,
@@ -88,18 +89,18 @@ def _open_standalone(servers: ExitStack, folder: Path, conf: Mapping[str, str]) 
     master = f"spark://127.0.0.1:{port}"
     at_home = ["--host", "127.0.0.1", "--webui-port"]
     _start_daemon(servers, folder, "master.Master", [*at_home, str(page), "--port", str(port)]).wait_until(
-        lambda: _workers_alive(page) is not None
+        lambda: workers_alive(page) is not None
     )
     for i in range(2):
         room = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"worker-{i}")]
         worker = _start_daemon(servers, folder, "worker.Worker", [*at_home, "0", *room, master])
-    worker.wait_until(lambda: _workers_alive(page) == 2)
+    worker.wait_until(lambda: workers_alive(page) == 2)
     return _build(master, {"spark.executor.memory": "768m", "spark.executor.cores": "1", **conf})
 
 
 def _open_connect(servers: ExitStack, folder: Path, conf: Mapping[str, str]) -> Any:
     """Start a Connect server on a port of its own (a local remote would take the one well-known port)."""
-    if not list((_spark_home() / "jars").glob("spark-connect_*.jar")):
+    if not list((spark_home() / "jars").glob("spark-connect_*.jar")):
         raise SessionUnavailable("the installed PySpark brings no Connect server (4.0 and newer do)")
     from pyspark.sql import SparkSession
 
@@ -164,7 +165,7 @@ def _start_daemon(servers: ExitStack, folder: Path, name: str, arguments: list[s
 
 def _start(servers: ExitStack, folder: Path, name: str, command: list[str], **environment: str) -> Server:
     """Start one of Spark's own scripts, which ends with `servers`."""
-    home = _spark_home()
+    home = spark_home()
     variables = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", **environment}
     variables.pop("SPARK_REMOTE", None)
     log = folder / f"{name}.log"
@@ -183,7 +184,8 @@ def _start(servers: ExitStack, folder: Path, name: str, command: list[str], **en
     return server
 
 
-def _workers_alive(page: int) -> int | None:
+def workers_alive(page: int) -> int | None:
+    """Return the number of workers that a master knows; None if it does not answer."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=5) as answer:
             return int(json.load(answer)["aliveworkers"])
@@ -204,7 +206,8 @@ def _free_port() -> int:
         return port
 
 
-def _spark_home() -> Path:
+def spark_home() -> Path:
+    """Return the folder of the installed Spark."""
     import pyspark
 
     return Path(pyspark.__file__).parent

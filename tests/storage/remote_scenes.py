@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,22 +103,9 @@ class RemoteStage:
                 client.put_object(Bucket=self.store.authority, Key=key, Body=file.read_bytes())
         return path
 
-    @contextmanager
-    def download(self, path: str) -> Iterator[Path]:
+    def download(self, path: str) -> AbstractContextManager[Path]:
         """Download a table, and what lies next to it, to a local folder until the block ends."""
-        folder = self.folder / uuid.uuid4().hex
-        client = s3_client(self.store)
-        above = _key_of(path).rpartition("/")[0]
-        pages = client.get_paginator("list_objects_v2").paginate(Bucket=self.store.authority, Prefix=f"{above}/")
-        for page in pages:
-            for found in page.get("Contents", []):
-                file = folder / found["Key"][len(above) + 1 :]
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(client.get_object(Bucket=self.store.authority, Key=found["Key"])["Body"].read())
-        try:
-            yield folder / "table"
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        return downloaded(self.store, path, self.folder)
 
     def work(self, path: str) -> None:
         """Do what may fail, through the proxy."""
@@ -160,6 +147,24 @@ class RemoteStage:
         finally:
             self.proxy.heal()
         return error, self.proxy.requests[min(at, len(self.proxy.requests) - 1)]
+
+
+@contextmanager
+def downloaded(store: ObjectStore, path: str, into: Path) -> Iterator[Path]:
+    """Download a table, and what lies next to it, to a new local folder until the block ends. Yield the table's folder."""
+    folder = into / uuid.uuid4().hex
+    client = s3_client(store)
+    above, _, name = _key_of(path).rpartition("/")
+    prefix = f"{above}/" if above else ""
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket=store.authority, Prefix=prefix or name):
+        for found in page.get("Contents", []):
+            file = folder / found["Key"][len(prefix) :]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(client.get_object(Bucket=store.authority, Key=found["Key"])["Body"].read())
+    try:
+        yield folder / name
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def compact(path: str) -> None:

@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from penstock.spark.java import use_java
+from tests.kit.pythons import make_python, python_without_penstock
 from tests.kit.sessions import KINDS
 
 #: A session of the user's own, on a local master.
@@ -40,24 +40,6 @@ def run_program(text: str, folder: Path | None = None, **variables: str) -> subp
     return subprocess.run(
         [sys.executable, "-c", text], capture_output=True, text=True, env=environment, cwd=folder, timeout=300, check=False
     )
-
-
-def make_python(file: Path, command: str) -> str:
-    """Make a program that stands for a Python, and return its path."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(f"#!/bin/sh\n{command}\n")
-    file.chmod(0o755)
-    return str(file)
-
-
-def python_without_penstock(folder: Path) -> str:
-    """Return a Python that has all packages of this one but Penstock."""
-    packages = folder / "packages"
-    packages.mkdir()
-    for package in Path(pa.__file__).parents[1].iterdir():
-        if "penstock" not in package.name and package.suffix != ".pth":
-            (packages / package.name).symlink_to(package)
-    return make_python(folder / "bare" / "python", f'PYTHONPATH={packages} exec {sys.executable} -S "$@"')
 
 
 @pytest.mark.parametrize("chosen", [True, False], ids=["spark.pyspark.python", "not chosen"])
