@@ -10,6 +10,7 @@ TESTS := $(RUN) scripts/run_tests.py
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check format test-unit test-table test-sessions test-spark35 test-services test-schedules test-interop test-servers test-storage test-storage-faults test-storage-interop test-cluster docs pins clean
 .PHONY: help setup demo test check format test-unit test-table test-sessions test-spark35 test-services test-schedules test-two-engines test-interop test-servers test-storage docs pins clean
+.PHONY: help setup demo test check format test-unit test-table test-sessions test-spark35 test-services test-schedules soak test-two-engines test-interop test-servers test-storage docs pins clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +56,16 @@ test-services: $(READY) ## run the tests of table services, of crashes, and of t
 
 test-schedules: $(READY) ## run two writers in every order of their storage calls; an hour
 	@PENSTOCK_TEST_SCHEDULES=1 $(RUN) -m pytest -q tests/crash/test_two_writers.py
+
+soak: $(READY) ## run sixteen writer processes that are killed and stopped, with each lock, on disk and on S3; hours
+	@$(RUN) -W ignore -m tests.soak.run --kind COPY_ON_WRITE
+	@$(RUN) -W ignore -m tests.soak.run --kind MERGE_ON_READ
+	@$(RUN) -W ignore -m tests.soak.run --kind MERGE_ON_READ --store s3 --commits 50
+	@$(RUN) -W ignore -m tests.soak.run --lock zookeeper
+	@$(RUN) -W ignore -m tests.soak.run --lock hive_metastore --kind MERGE_ON_READ
+	@$(RUN) -W ignore -m tests.soak.run --lock dynamodb
+	@$(RUN) -W ignore -m tests.soak.run --lock filesystem
+	@$(RUN) -W ignore -m tests.soak.run --lock in_process
 
 test-two-engines: setup ## run fifty rounds with real Hudi as the other writer, under ZooKeeper's lock and the metastore's
 	@PENSTOCK_TEST_ROUNDS=50 $(RUN) -m pytest -q tests/interop/test_two_engines.py

@@ -41,6 +41,9 @@ SEVERAL = {
     # A write that lost stays pending in Hudi. It is rolled back when its heartbeat has expired, which happens within fifty rounds.
     "hoodie.client.heartbeat.interval_in_ms": "5000",
     "hoodie.client.heartbeat.tolerable.misses": "4",
+    # All commits stay on the timeline, so that they can be counted.
+    "hoodie.keep.min.commits": "200",
+    "hoodie.keep.max.commits": "210",
     # Hudi does not wait in the metastore's queue: it asks again after a pause.
     "hoodie.write.lock.client.wait_time_ms_between_retry": "300",
     "hoodie.write.lock.client.num_retries": "200",

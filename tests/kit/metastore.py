@@ -68,12 +68,12 @@ class RunningMetastore:
         return cls._boot(folder, in_test=False)
 
     @classmethod
-    def _boot(cls, folder: Path, *, in_test: bool) -> RunningMetastore:
+    def _boot(cls, folder: Path, *, in_test: bool, port: int | None = None) -> RunningMetastore:
         """Start the server on the Derby folder below `folder`, and wait until it answers."""
         jars = pyspark_jars()
-        port = free_port()
+        port = port or free_port()
         conf = folder / f"conf-{in_test}"
-        conf.mkdir(parents=True)
+        conf.mkdir(parents=True, exist_ok=True)
         (conf / "hive-site.xml").write_text(_site(folder, in_test=in_test))
         short_life = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Dderby.stream.error.file={folder}/derby.log"]
         program = ["org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(port)]
@@ -85,6 +85,10 @@ class RunningMetastore:
             server.end()
             raise
         return running
+
+    def restart(self) -> RunningMetastore:
+        """Start the server again, on the same port and with the same files, after `stop`."""
+        return self._boot(self.folder, in_test=False, port=self.port)
 
     @property
     def uri(self) -> str:

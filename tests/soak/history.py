@@ -80,6 +80,8 @@ class History:
         if event["event"] == "read":
             self.reads.append(Read(event["began"], event["ended"], tuple(event["scans"])))
             return
+        if event["event"] not in ("begin", OK, FAILED, UNKNOWN):
+            return
         token = event["token"]
         if event["event"] == "begin":
             self.appends[token] = Append(token, tuple(event["keys"]), event["at"])
