@@ -27,6 +27,7 @@ PARTS = {
     "cli": "program penstock",
     "bundle": "zip for executors",
     "testing": "laws of mergers",
+    "streams": "sink and source of Spark's streams",
     "door": "opens a write, a query, a service",
     "write": "rows, locate, tasks, publish",
     "read": "query, plan, scan",

@@ -98,7 +98,7 @@ SUITES = (
     Suite("unit", ("tests/unit", "tests/contract/test_storage.py")),
     Suite("standalone", ON_EVERY_SESSION, session="standalone"),
     Suite("local-cluster", ON_EVERY_SESSION, session="local-cluster"),
-    Suite("connect", ON_EVERY_SESSION, session="connect"),
+    Suite("connect", (*ON_EVERY_SESSION, "tests/table/test_streams.py"), session="connect"),
 )
 #: What runs when no suite is named.
 BY_DEFAULT = tuple(suite.name for suite in SUITES)

@@ -14,6 +14,7 @@ from penstock.api.index_report import IndexReport, index_report
 from penstock.api.report import ROWS, Column, Commit, Report, number, size
 from penstock.filegroup.model import FileSlice
 from penstock.report_table import HtmlFields
+from penstock.streams.given_up import GivenUpBatch, list_given_up
 from penstock.table.listing import list_base_slices
 from penstock.table.state import TableState
 from penstock.timeline.instant import WRITE_ACTIONS, Instant, parse_time
@@ -196,6 +197,17 @@ class InspectMethods(TableHandle):
             slices.extend(slices_of_partition)
         rows = _count_rows_by_file(state, slices)
         return Files([_describe_file(file_slice, rows) for file_slice in slices], state.config.name)
+
+    def given_up_batches(self) -> list[GivenUpBatch]:
+        """Return the batches that streams to the table gave up, in the order of time. Their rows are not in the table.
+
+        Streams give up batches only with `hoodie.datasource.write.streaming.ignore.failed.batch=true`.
+
+        Example:
+            >>> table.given_up_batches()
+            []
+        """
+        return list_given_up(self._state())
 
 
 def _history_entry(state: TableState, instant: Instant) -> HistoryEntry:

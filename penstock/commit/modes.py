@@ -5,10 +5,13 @@ from __future__ import annotations
 from penstock import options as o
 from penstock.table.state import TableState
 
+#: The value of `hoodie.write.concurrency.mode` for several writers.
+MULTI_WRITER = "OPTIMISTIC_CONCURRENCY_CONTROL"
+
 
 def is_optimistic(table: TableState) -> bool:
     """Whether several writers may work at the same time and check for conflicts when they commit."""
-    return table.options[o.CONCURRENCY_MODE].upper() == "OPTIMISTIC_CONCURRENCY_CONTROL"
+    return table.options[o.CONCURRENCY_MODE].upper() == MULTI_WRITER
 
 
 def failed_writes_policy(table: TableState) -> str:

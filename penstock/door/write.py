@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from typing import TypeAlias
@@ -44,7 +44,7 @@ from penstock.table.foreign_files import find_foreign_files
 from penstock.table.state import TableState, open_table, read_table_schema, table_exists
 from penstock.timeline.store import FOLDER, load_timeline
 from penstock.workers.session_settings import name_jobs
-from penstock.write.context import WriteContext
+from penstock.write.context import CommitAddition, WriteContext
 from penstock.write.create_table import create_table, store_ordered_deletes
 from penstock.write.operations import OPERATIONS
 from penstock.write.rows.schema import PreparedRows, prepare_rows
@@ -86,6 +86,7 @@ class _Request:
     base_path: str
     options: Options
     stages: Stages
+    addition: CommitAddition = field(default_factory=CommitAddition)
 
     def rows_of(self, table: TableState | None) -> DataFrame:
         """Return the incoming rows. If the caller gave a function that reads them from the table, call it.
@@ -109,6 +110,7 @@ def write(
     path: str,
     raw_options: Mapping[str, object],
     mode: str | None = None,
+    addition: CommitAddition | None = None,
 ) -> PublishedCommit | None:
     """Write rows to the table at `path`, then run the inline table services. Create the table if it does not exist.
 
@@ -116,6 +118,7 @@ def write(
         incoming: the rows to write, or a function that reads them from the table as the write finds it.
         raw_options: the options of the write, by their keys. They name the operation.
         mode: Spark's save mode; None: `error`.
+        addition: what a stream adds to the commit; None: nothing.
 
     Returns:
         The commit; None if the mode is `ignore` and the table exists.
@@ -129,7 +132,7 @@ def write(
     options = read_options(raw_options)
     storage, base_path = open_storage(path, options.prefixed(STORAGE_OPTIONS))
     stages = Stages("write", options[o.PROGRESS], partial(name_jobs, spark))
-    request = _Request(spark, incoming, storage, base_path, options, stages)
+    request = _Request(spark, incoming, storage, base_path, options, stages, addition or CommitAddition())
     save_mode = _parse_mode(mode)
     lineage = make_lineage_run(options, base_path)
     done: PublishedCommit | None = None
@@ -221,6 +224,8 @@ def _append(request: _Request, path: str) -> tuple[PublishedCommit, TableState]:
         The commit, and the table with the options for the table services that follow.
     """
     table = open_table(path, request.options)
+    if request.addition.check_table is not None:
+        request.addition.check_table(table)
     check_against_table(request.options, table.config, table.base_path)
     rows = request.rows_of(table)
     settings = resolve_settings(request.options, table.config, frozenset(rows.columns))
@@ -269,6 +274,8 @@ def _overwrite(request: _Request) -> tuple[PublishedCommit, TableState]:
         OptionError: the folder has files that are not the table's, and the options do not allow to delete them.
     """
     storage = request.storage
+    if request.addition.check_table is not None:
+        request.addition.check_table(open_table(storage.uri(request.base_path), request.options))
     if request.options[o.OTHER_FILES] == "refuse":
         _refuse_foreign_files(storage, request.base_path)
     new_path = new_table_path(request.base_path)
@@ -347,6 +354,7 @@ def _run_operation(
         read_table=read_preview,
         base_schema=schema,
         reads_table=callable(request.rows),
+        addition=request.addition,
     )
     return run(context), table
 

@@ -16,8 +16,7 @@ CLEAN_ASYNC: Final = Option(
     "hoodie.clean.async",
     boolean,
     False,
-    "Clean concurrently with the write. Penstock always cleans right after the commit.",
-    accepted=True,
+    "Clean in the background of a stream. A batch write cleans right after its commit.",
 )
 CLEANER_POLICY: Final = Option(
     "hoodie.cleaner.policy",

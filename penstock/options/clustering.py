@@ -27,7 +27,7 @@ CLUSTERING_ASYNC: Final = Option(
     "hoodie.clustering.async.enabled",
     boolean,
     False,
-    "Another process schedules and runs clusterings when they are due. A write does neither.",
+    "A stream clusters in its background, if it is due. Next to batch writes, another process schedules and runs clusterings.",
     aliases=("hoodie.datasource.clustering.async.enable",),
 )
 CLUSTERING_INLINE_MAX_COMMITS: Final = Option(

@@ -24,7 +24,7 @@ COMPACTION_ASYNC: Final = Option(
     "hoodie.datasource.compaction.async.enable",
     boolean,
     True,
-    "Compact concurrently with a stream. A batch write that sets it to true does not compact by default.",
+    "Compact in the background of a stream. A batch write that sets it to true does not compact by default.",
 )
 COMPACT_TRIGGER_STRATEGY: Final = Option(
     "hoodie.compact.inline.trigger.strategy",

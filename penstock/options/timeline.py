@@ -113,8 +113,7 @@ ARCHIVE_ASYNC: Final = Option(
     "hoodie.archive.async",
     boolean,
     False,
-    "Archive concurrently with the write. Penstock always archives right after the commit.",
-    accepted=True,
+    "Archive in the background of a stream. A batch write archives right after its commit.",
 )
 KEEP_MAX_COMMITS: Final = Option(
     "hoodie.keep.max.commits",

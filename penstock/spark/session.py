@@ -1,8 +1,9 @@
 """`enable`, `disable` and `session`: add Penstock to a Spark session, and remove it.
 
 `enable` replaces `SparkSession.read` and `DataFrame.write` by properties that return Penstock's readers and writers. This patches
-the classes, for all sessions. A flag on each session decides whether its readers and writers call Penstock. Streams, `writeTo`
-and `sql` are replaced too, only to say what Penstock does not have yet (`not_yet.py`, `streaming.py`).
+the classes, for all sessions. A flag on each session decides whether its readers and writers call Penstock. `readStream` and
+`writeStream` are replaced in the same way (`streaming.py`); `writeTo` and `sql` too, only to say what Penstock does not have yet
+(`not_yet.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial, wraps
+from functools import wraps
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -22,7 +23,7 @@ from penstock.spark.compat import frame_classes, session_classes
 from penstock.spark.datasource import HudiReader, HudiWriter, wrap_spark_object
 from penstock.spark.hudi_settings import settle_hudi_settings
 from penstock.spark.not_yet import NoTableWriter, refused_statement
-from penstock.spark.streaming import NoStreamReader, NoStreamWriter
+from penstock.spark.streaming import HudiStreamWriter
 from penstock.storage import use_session_settings
 from penstock.workers.prepare import use_driver_python
 from penstock.workers.session_settings import read_storage_settings
@@ -119,11 +120,10 @@ def _replacements() -> Iterator[tuple[type, str, Callable[[Any], Any]]]:
     """
     for kind in session_classes():
         yield kind, "read", _read
-        yield kind, "readStream", partial(_refusing, NoStreamReader)
         yield kind, "sql", _sql
     for kind in frame_classes():
         yield kind, "write", _write
-        yield kind, "writeStream", partial(_refusing, NoStreamWriter)
+        yield kind, "writeStream", _write_stream
         yield kind, "writeTo", _write_to
 
 
@@ -172,19 +172,16 @@ def _write(original: Any) -> Any:
     return write
 
 
-def _refusing(mixin: type, original: Any) -> Any:
-    """Return a property to replace `readStream` or `writeStream`: Spark's reader or writer, with `mixin` added.
+def _write_stream(original: Any) -> Any:
+    """Return the getter for `DataFrame.writeStream` that wraps Spark's writer. `original` is Spark's own property."""
 
-    Args:
-        mixin: the class that raises Unsupported for Hudi's format.
-        original: Spark's own property.
-    """
+    def write_stream(self: Any) -> Any:
+        writer = original.__get__(self, type(self))
+        notes: dict[str, Any] = {"format": None, "options": {}, "output_mode": None, "partition_by": [], "name": None}
+        notes |= {"session": self.sparkSession, "enabled": is_enabled}
+        return wrap_spark_object(writer, HudiStreamWriter, notes)
 
-    def stream(self: Any) -> Any:
-        owner = self if isinstance(self, tuple(session_classes())) else self.sparkSession
-        return wrap_spark_object(original.__get__(self, type(self)), mixin, {"session": owner, "enabled": is_enabled})
-
-    return stream
+    return write_stream
 
 
 def _write_to(original: Any) -> Any:

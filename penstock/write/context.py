@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from pyspark.sql import SparkSession
 
+from penstock.commit.change import CheckCommits
 from penstock.hooks import TableReader
 from penstock.index import Index, load_index
 from penstock.keys.partition_fields import partition_columns
@@ -17,6 +19,18 @@ from penstock.timeline.instant import Action
 from penstock.write.pending_clustering import Unschedule
 from penstock.write.rows.schema import PreparedRows
 from penstock.write.settings import WriteSettings
+
+
+@dataclass(frozen=True)
+class CommitAddition:
+    """What the caller of a write adds to its commit: a stream adds the number of its batch, and checks that it is new."""
+
+    #: Entries for the commit's extra metadata.
+    extra: Mapping[str, str] = field(default_factory=dict)
+    #: Called with the table as the write found it, each time that the write begins.
+    check_table: Callable[[TableState], None] | None = None
+    #: Called with the commits that completed since the write was planned, during the transaction that publishes the commit.
+    check_commits: CheckCommits | None = None
 
 
 @dataclass(frozen=True)
@@ -36,6 +50,8 @@ class WriteContext:
     reads_table: bool = False
     #: Reads the table for validators, also as it would be after the commit; None for a dry run.
     read_table: TableReader | None = None
+    #: What the caller of the write adds to the commit.
+    addition: CommitAddition = field(default_factory=CommitAddition)
 
     @property
     def options(self) -> Options:

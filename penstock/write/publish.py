@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock import options as o
 from penstock.commit.change import Change, CheckCommits
+from penstock.commit.overlap import ConcurrentCommit
 from penstock.hooks import PublishedCommit
 from penstock.index.index import WrittenFiles
 from penstock.index.previous_index import INDEX_FIGURES
@@ -61,6 +62,7 @@ def publish(
     files_with_deletes = _written_files(write, change.time, stats, rows=sum(stat.num_deletes for stat in stats))
     extra = {
         **extra_metadata(write.options),
+        **write.addition.extra,
         "penstock.stages": write.stages.to_text(),
         INDEX_FIGURES: index_figures or json.dumps({"index": write.index.name}),
     }
@@ -74,8 +76,16 @@ def publish(
         stages=write.stages,
         read_table=write.read_table,
         published=partial(write.index.after_publish, files_with_deletes),
-        check=check,
+        check=partial(_check_all, write.addition.check_commits, check),
     )
+
+
+def _check_all(first: CheckCommits | None, second: CheckCommits | None, commits: Sequence[ConcurrentCommit]) -> None:
+    """Call both checks of a commit that is about to be published. None: there is no such check."""
+    if first is not None:
+        first(commits)
+    if second is not None:
+        second(commits)
 
 
 def _written_files(write: WriteContext, instant: str, stats: Sequence[WriteStat], *, rows: int) -> WrittenFiles:

@@ -1,4 +1,4 @@
-"""Streams, `writeTo` and SQL on Hudi tables end in one typed error, and other formats and statements are Spark's own."""
+"""`writeTo` and SQL on Hudi tables end in one typed error, and other formats and statements are Spark's own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 
 import penstock
 from penstock.errors import Unsupported
-from tests.table.tables import SIX, TRIPS, snapshot, trips, values
+from tests.table.tables import SIX, trips, values
 
 MESSAGE_CHARACTERS_MAX = 300
 
@@ -20,12 +20,6 @@ def rate(spark: Any) -> Any:
 
 
 ATTEMPTS: dict[str, Any] = {
-    "readStream": (lambda spark: spark.readStream.format("hudi").load("/tmp/t"), "readStream .*read_changes"),
-    "readStream, load": (lambda spark: spark.readStream.load("/tmp/t", format="hudi"), "readStream .*read_changes"),
-    "readStream, long name": (lambda spark: spark.readStream.format("org.apache.hudi"), "readStream .*read_changes"),
-    "writeStream": (lambda spark: rate(spark).writeStream.format("hudi").start("/tmp/t"), "writeStream .*foreachBatch"),
-    "writeStream, start": (lambda spark: rate(spark).writeStream.start("/tmp/t", format="HUDI"), "writeStream .*foreachBatch"),
-    "writeStream, toTable": (lambda spark: rate(spark).writeStream.toTable("t", format="hudi"), "writeStream .*foreachBatch"),
     "writeTo": (lambda spark: trips(spark, *SIX).writeTo("db.trips").using("hudi").create(), "writeTo.*df.write"),
 }
 STATEMENTS = {
@@ -46,7 +40,7 @@ STATEMENTS = {
 
 @pytest.mark.everywhere
 @pytest.mark.parametrize("attempt", ATTEMPTS)
-def test_a_stream_or_writer_of_hudi_is_one_typed_error(spark: Any, attempt: str) -> None:
+def test_a_writer_of_hudi_is_one_typed_error(spark: Any, attempt: str) -> None:
     run, says = ATTEMPTS[attempt]
     with pytest.raises(Unsupported, match=says) as raised:
         run(spark)
@@ -100,22 +94,6 @@ def test_other_formats_of_streams_and_writers_are_sparks(spark: Any, tmp_path: P
     with pytest.raises(PySparkException) as raised:
         trips(spark, *SIX).writeTo("no_catalog.db.trips").using("parquet").create()
     assert not isinstance(raised.value, Unsupported)
-
-
-def test_a_stream_writes_its_batches_as_the_error_says(spark: Any, tmp_path: Path, session_kind: str) -> None:
-    if session_kind == "connect":
-        pytest.skip("a function of foreachBatch runs on the Connect server, in a session that the server makes")
-    source = tmp_path / "source"
-    path = str(tmp_path / "trips")
-    trips(spark, *SIX).write.parquet(str(source))
-    stream = spark.readStream.schema("id string, city string, ts bigint, fare double").parquet(str(source))
-
-    def write_batch(batch: Any, _: int) -> None:
-        batch.write.format("hudi").options(**TRIPS).mode("append").save(path)
-
-    writer = stream.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint")).foreachBatch(write_batch)
-    writer.trigger(availableNow=True).start().awaitTermination()
-    assert snapshot(spark, path) == sorted(SIX)
 
 
 def test_disable_puts_sparks_own_methods_back(spark: Any) -> None:

@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "penstock"
 #: Upper layers first. A module imports from layers below its own, and from its own package.
 LAYERS = [
     {"spark", "cli", "api", "bundle", "testing"},
+    {"streams"},
     {"door"},
     {"write", "read", "services"},
     {"commit"},
