@@ -8,9 +8,7 @@ READY35 := .venv-spark35/.ready
 TESTS := $(RUN) scripts/run_tests.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format test-unit test-table test-sessions test-spark35 test-services test-schedules test-interop test-servers test-storage test-storage-faults test-storage-interop test-cluster docs pins clean
-.PHONY: help setup demo test check format test-unit test-table test-sessions test-spark35 test-services test-schedules test-two-engines test-interop test-servers test-storage docs pins clean
-.PHONY: help setup demo test check format test-unit test-table test-sessions test-spark35 test-services test-schedules soak test-two-engines test-interop test-servers test-storage docs pins clean
+.PHONY: $(shell awk -F: '/^[a-z0-9-]+:.*## /{print $$1}' Makefile)
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
