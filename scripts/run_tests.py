@@ -98,7 +98,7 @@ SUITES = (
     Suite("unit", ("tests/unit", "tests/contract/test_storage.py")),
     Suite("standalone", ON_EVERY_SESSION, session="standalone"),
     Suite("local-cluster", ON_EVERY_SESSION, session="local-cluster"),
-    Suite("connect", (*ON_EVERY_SESSION, "tests/table/test_streams.py"), session="connect"),
+    Suite("connect", (*ON_EVERY_SESSION, "tests/table/test_stream_sink.py"), session="connect"),
 )
 #: What runs when no suite is named.
 BY_DEFAULT = tuple(suite.name for suite in SUITES)
@@ -203,7 +203,10 @@ def show(outcomes: list[Outcome]) -> None:
 
 
 def check_nothing_is_left_out() -> None:
-    """Stop when a folder of tests belongs to no suite: its tests would never run."""
+    """Stop when a folder of tests belongs to no suite, or a suite names a path that does not exist: its tests would never run."""
+    missing = {path for suite in SUITES for path in suite.paths if not (ROOT / path).exists()}
+    if missing:
+        sys.exit(f"a suite names {', '.join(sorted(missing))}, which does not exist: correct SUITES in {Path(__file__).name}")
     covered = {Path(path).parts[1] for suite in SUITES for path in suite.paths}
     left_out = {test.relative_to(ROOT / "tests").parts[0] for test in (ROOT / "tests").rglob("test_*.py")} - covered
     if left_out:
