@@ -241,10 +241,10 @@ def _spawn(python: Path, hudi: str, folder: Path, packages: list[str], settings:
     command += ["--hudi", hudi, "--ivy", str(_ivy_folder()), "--folder", str(folder)]
     command += ["--packages", json.dumps(packages), "--settings", json.dumps(settings)]
     java_home = _java_home(python)
-    settings = folder / "conf"
-    settings.mkdir()
+    hadoop_conf = folder / "conf"
+    hadoop_conf.mkdir()
     environment = {**os.environ, **_trust(java_home), "JAVA_HOME": java_home, "PYSPARK_PYTHON": str(python)}
-    environment["HADOOP_CONF_DIR"] = str(settings)  # on the class path
+    environment["HADOOP_CONF_DIR"] = str(hadoop_conf)  # on the class path
     # A caller's session (local Connect sets these) is none of the oracle's business.
     for name in ("SPARK_HOME", "SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "PYTHONPATH"):
         environment.pop(name, None)
