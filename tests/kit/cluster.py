@@ -77,7 +77,7 @@ class Cluster:
         builder = SparkSession.builder.master(self.master).appName("penstock tests")
         for key, value in settings.items():
             builder = builder.config(key, value)
-        # The driver sends its own PYTHONPATH to nobody; this is for the Python that the executors start.
+        # The driver sends its own PYTHONPATH to no executor; this is for the Python that the executors start.
         with patch.dict(os.environ, {"PYSPARK_PYTHON": self.python, "PYSPARK_DRIVER_PYTHON": sys.executable}):
             spark = builder.getOrCreate()
             try:

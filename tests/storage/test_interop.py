@@ -110,7 +110,7 @@ def test_penstock_and_hudi_write_one_table_in_turns(
         operation, rows = batch_of(number)
         writer = sides[number % 2]
         options = {**TRIPS, OPERATION: operation, "hoodie.datasource.write.table.type": KINDS[kind]}
-        # Whoever writes the fourth, eighth … round compacts after it.
+        # The writer of the fourth, eighth … round compacts after it.
         options |= {"hoodie.compact.inline": str(number % 4 == 3).lower(), "hoodie.compact.inline.max.delta.commits": "1"}
         writer.write(path, trips(*rows), options)
         apply(model, operation, rows)
