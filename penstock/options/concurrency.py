@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from penstock.options.features import SEVERAL_WRITERS
+from penstock.options.features import EARLY_CONFLICTS
 from penstock.options.option import Option, boolean, count, positive, text, word
 
 _LOCK: Final = "hoodie.write.lock."
@@ -66,36 +66,36 @@ EARLY_CONFLICT_DETECTION: Final = Option(
     False,
     "Detect conflicts by markers while files are written.",
     supported=("false",),
-    lacks=SEVERAL_WRITERS,
-    instead="leave it out and run one writer at a time",
+    lacks=EARLY_CONFLICTS,
+    instead="leave it out, and conflicts are detected before the commit",
 )
 EARLY_CONFLICT_STRATEGY: Final[Option[str | None]] = Option(
     "hoodie.write.concurrency.early.conflict.detection.strategy",
     word,
     None,
     "How conflicts are detected early. If not set, the kind of markers decides.",
-    waits_for=SEVERAL_WRITERS,
+    waits_for=EARLY_CONFLICTS,
 )
 EARLY_CONFLICT_CHECK_COMMITS: Final = Option(
     "hoodie.write.concurrency.early.conflict.check.commit.conflict",
     boolean,
     False,
     "Also compare with commits that completed since the write began.",
-    waits_for=SEVERAL_WRITERS,
+    waits_for=EARLY_CONFLICTS,
 )
 CONFLICT_DETECTOR_DELAY_MS: Final = Option(
     "hoodie.write.concurrency.async.conflict.detector.initial_delay_ms",
     count,
     0,
     "Milliseconds before the first early detection of conflicts.",
-    waits_for=SEVERAL_WRITERS,
+    waits_for=EARLY_CONFLICTS,
 )
 CONFLICT_DETECTOR_PERIOD_MS: Final = Option(
     "hoodie.write.concurrency.async.conflict.detector.period_ms",
     positive,
     30_000,
     "Milliseconds between early detections of conflicts.",
-    waits_for=SEVERAL_WRITERS,
+    waits_for=EARLY_CONFLICTS,
 )
 LOCK_PROVIDER: Final[Option[str | None]] = _lock_option(
     "provider",

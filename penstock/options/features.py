@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 CHANGE_DATA: Final = "change data capture: rows before and after each change"
+EARLY_CONFLICTS: Final = "early detection of conflicts between writers"
 ENGINE_PROPERTIES: Final = "properties that the engine sets itself"
 JAVA_CLASSES: Final = "Java classes of your own"
 OTHER_VERSIONS: Final = "other table versions than 6"
 SCHEMA_EVOLUTION: Final = "full schema evolution: columns renamed, dropped or retyped in place"
 SQL_NAMES: Final = "tables of a catalog read by their names in SQL"
-SEVERAL_WRITERS: Final = "several concurrent writers"
+STREAM_SOURCE: Final = "tables as the source of a stream"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.options.features import STREAM_SOURCE
 from penstock.options.option import Family, Option, boolean, count, positive, word
 
 _STREAM: Final = "hoodie.datasource.write.streaming."
@@ -49,4 +50,5 @@ STREAMING_START_OFFSET: Final = Option(
     word,
     "earliest",
     "Where a stream that reads the table starts: earliest, latest or an instant time.",
+    waits_for=STREAM_SOURCE,
 )

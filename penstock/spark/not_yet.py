@@ -1,4 +1,4 @@
-"""What Spark offers for a table format and Penstock does not have yet: streams, `writeTo`, and SQL on Hudi tables.
+"""What Spark offers for a table format and Penstock does not have yet: `readStream`, `writeTo`, and SQL on Hudi tables.
 
 Without this module Spark would look for Hudi's jar, and its error would tell the user to find one. Here each attempt raises one
 `Unsupported` that says what to do instead. Statements of other formats go to Spark unchanged: a SQL statement is looked at only
@@ -13,6 +13,10 @@ from typing import Any
 from penstock.errors import Unsupported
 from penstock.spark.datasource import is_hudi
 
+_READ_STREAM = (
+    "readStream with format 'hudi' is not supported yet. Read what changed since the last run with "
+    "Table.open(path).read_changes(since=...), or with spark.read and hoodie.datasource.query.type=incremental"
+)
 _WRITE_TO = (
     "writeTo(...).using('hudi') is not supported yet. Write to a path with df.write.format('hudi').options(**hoodie).save(path)"
 )
@@ -54,6 +58,18 @@ class RefusingMixin:
         """Raise Unsupported if a format is Hudi's and Penstock is enabled on the session."""
         if is_hudi(source) and self._recorded["enabled"](self._recorded["session"]):
             raise Unsupported(message)
+
+
+class NoStreamReader(RefusingMixin):
+    """Mixin for Spark's DataStreamReader: raises Unsupported if the format is Hudi's."""
+
+    def format(self, source: str) -> Any:
+        self.refuse(source, _READ_STREAM)
+        return super().format(source)  # type: ignore[misc]
+
+    def load(self, path: str | None = None, format: str | None = None, *args: Any, **options: Any) -> Any:
+        self.refuse(format, _READ_STREAM)
+        return super().load(path, format, *args, **options)  # type: ignore[misc]
 
 
 class NoTableWriter(RefusingMixin):

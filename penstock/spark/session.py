@@ -1,9 +1,9 @@
 """`enable`, `disable` and `session`: add Penstock to a Spark session, and remove it.
 
 `enable` replaces `SparkSession.read` and `DataFrame.write` by properties that return Penstock's readers and writers. This patches
-the classes, for all sessions. A flag on each session decides whether its readers and writers call Penstock. `readStream` and
-`writeStream` are replaced in the same way (`streaming.py`); `writeTo` and `sql` too, only to say what Penstock does not have yet
-(`not_yet.py`).
+the classes, for all sessions. A flag on each session decides whether its readers and writers call Penstock. `writeStream` is
+replaced in the same way (`streaming.py`). `readStream`, `writeTo` and `sql` are replaced too, only to say what Penstock does not
+have yet (`not_yet.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.options import forget_shown_warnings
 from penstock.spark.compat import frame_classes, session_classes
 from penstock.spark.datasource import HudiReader, HudiWriter, wrap_spark_object
 from penstock.spark.hudi_settings import settle_hudi_settings
-from penstock.spark.not_yet import NoTableWriter, refused_statement
+from penstock.spark.not_yet import NoStreamReader, NoTableWriter, refused_statement
 from penstock.spark.streaming import HudiStreamWriter
 from penstock.storage import use_session_settings
 from penstock.workers.prepare import use_driver_python
@@ -120,6 +120,7 @@ def _replacements() -> Iterator[tuple[type, str, Callable[[Any], Any]]]:
     """
     for kind in session_classes():
         yield kind, "read", _read
+        yield kind, "readStream", _read_stream
         yield kind, "sql", _sql
     for kind in frame_classes():
         yield kind, "write", _write
@@ -182,6 +183,15 @@ def _write_stream(original: Any) -> Any:
         return wrap_spark_object(writer, HudiStreamWriter, notes)
 
     return write_stream
+
+
+def _read_stream(original: Any) -> Any:
+    """Return the getter for `SparkSession.readStream` that wraps Spark's reader, which then refuses Hudi's format."""
+
+    def read_stream(self: Any) -> Any:
+        return wrap_spark_object(original.__get__(self, type(self)), NoStreamReader, {"session": self, "enabled": is_enabled})
+
+    return read_stream
 
 
 def _write_to(original: Any) -> Any:

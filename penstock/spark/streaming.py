@@ -1,6 +1,6 @@
-"""Streams of Hudi tables: `writeStream` and `readStream` with format "hudi".
+"""Streams into Hudi tables: `writeStream` with format "hudi".
 
-Spark's own stream writer and reader record the calls. If the format is Hudi's, `start` passes each batch to Penstock
+Spark's own stream writer records the calls. If the format is Hudi's, `start` passes each batch to Penstock
 (`penstock/streams`) by Spark's `foreachBatch`; other formats go to Spark unchanged.
 """
 
@@ -24,8 +24,7 @@ from penstock.workers.session_settings import is_connect
 _CHECKPOINT = "checkpointLocation"
 _CHECKPOINT_SETTING = "spark.sql.streaming.checkpointLocation"
 #: The save mode of each batch, by the output mode of the stream. Hudi overwrites in the mode `update` too, and loses the rows
-#: that
-#: did not change.
+#: that did not change.
 _SAVE_MODES = {"append": "append", "update": "append", "complete": "overwrite"}
 
 

@@ -1,1 +1,1 @@
-"""Hudi tables as sink and as source of Spark's structured streaming. `spark/streaming.py` calls it."""
+"""Hudi tables as sink of Spark's structured streaming. `spark/streaming.py` calls it."""

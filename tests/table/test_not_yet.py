@@ -1,4 +1,4 @@
-"""`writeTo` and SQL on Hudi tables end in one typed error, and other formats and statements are Spark's own."""
+"""`readStream`, `writeTo` and SQL on Hudi tables end in one typed error, and other formats and statements are Spark's own."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ def rate(spark: Any) -> Any:
 
 
 ATTEMPTS: dict[str, Any] = {
+    "readStream": (lambda spark: spark.readStream.format("hudi").load("/tmp/t"), "readStream .*read_changes"),
+    "readStream, load": (lambda spark: spark.readStream.load("/tmp/t", format="hudi"), "readStream .*read_changes"),
+    "readStream, long name": (lambda spark: spark.readStream.format("org.apache.hudi"), "readStream .*read_changes"),
     "writeTo": (lambda spark: trips(spark, *SIX).writeTo("db.trips").using("hudi").create(), "writeTo.*df.write"),
 }
 STATEMENTS = {
@@ -40,7 +43,7 @@ STATEMENTS = {
 
 @pytest.mark.everywhere
 @pytest.mark.parametrize("attempt", ATTEMPTS)
-def test_a_writer_of_hudi_is_one_typed_error(spark: Any, attempt: str) -> None:
+def test_a_stream_reader_or_writer_of_hudi_is_one_typed_error(spark: Any, attempt: str) -> None:
     run, says = ATTEMPTS[attempt]
     with pytest.raises(Unsupported, match=says) as raised:
         run(spark)
