@@ -8,7 +8,6 @@ import sys
 from typing import Any
 
 import typer
-from pyspark.errors import AnalysisException
 
 import penstock
 from penstock.cli.arguments import OPTION, PATH, parse_options
@@ -30,6 +29,8 @@ def explain_merge(
     modules: list[str] = _IMPORT,
 ) -> None:
     """Show which row of a key would win in an upsert of a file, and why. Nothing is written."""
+    from pyspark.errors import AnalysisException  # here, so that `--version` and `--help` do not wait for pyspark
+
     options = parse_options(option)
     _import(modules)
     table = penstock.Table.open(path, penstock.session(), options={"penstock.progress": "off", **options})

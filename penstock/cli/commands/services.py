@@ -17,9 +17,6 @@ from rich.console import Console
 import penstock
 from penstock import clock
 from penstock.cli.arguments import OPTION, PATH, parse_options
-from penstock.door.services import needs_spark
-from penstock.options import read_options
-from penstock.table.state import open_table
 
 _STOPPED = 130
 #: How often a wait checks whether it is over.
@@ -99,6 +96,11 @@ def repair(
 
 def _open(path: str, options: dict[str, object]) -> penstock.Table:
     """Open the table with these options. Start a Spark session if a table service that may be due needs one."""
+    # Imported here, so that `--version` and `--help` do not wait for them.
+    from penstock.door.services import needs_spark
+    from penstock.options import read_options
+    from penstock.table.state import open_table
+
     spark: Any = penstock.session() if needs_spark(open_table(path, read_options(options))) else None
     return penstock.Table.open(path, spark=spark, options=options)
 
