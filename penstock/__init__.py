@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from penstock.bundle import bundle
     from penstock.hooks.notice import CommitNotice
     from penstock.hooks.validators import TablePreview
-    from penstock.registered_functions import merger, payload
-    from penstock.registered_locks import lock_provider
-    from penstock.registered_sync_tools import sync_tool
+    from penstock.registered.functions import merger, payload
+    from penstock.registered.hooks import commit_callback, validator
+    from penstock.registered.locks import lock_provider
+    from penstock.registered.sync_tools import sync_tool
     from penstock.spark.goldengate import ogg_rows
     from penstock.spark.session import disable, enable, session
-    from penstock.user_hooks import commit_callback, validator
     from penstock.write.explain.write_plan import explain_write
 
     __version__: str
@@ -63,17 +63,17 @@ _LAZY = {
     "Table": "penstock.api",
     "TablePreview": "penstock.hooks.validators",
     "bundle": "penstock.bundle",
-    "commit_callback": "penstock.user_hooks",
+    "commit_callback": "penstock.registered.hooks",
     "disable": "penstock.spark.session",
     "enable": "penstock.spark.session",
     "explain_write": "penstock.write.explain.write_plan",
-    "lock_provider": "penstock.registered_locks",
-    "merger": "penstock.registered_functions",
+    "lock_provider": "penstock.registered.locks",
+    "merger": "penstock.registered.functions",
     "ogg_rows": "penstock.spark.goldengate",
-    "payload": "penstock.registered_functions",
+    "payload": "penstock.registered.functions",
     "session": "penstock.spark.session",
-    "sync_tool": "penstock.registered_sync_tools",
-    "validator": "penstock.user_hooks",
+    "sync_tool": "penstock.registered.sync_tools",
+    "validator": "penstock.registered.hooks",
 }
 
 

@@ -23,7 +23,8 @@ from penstock.merge.kernels.marks import FRESH, GONE
 from penstock.merge.make_merger import unknown_payload
 from penstock.merge.row_choice import Choice
 from penstock.merge.user.merger import UserMerger, make_user_merger
-from penstock.registered_functions import Kind, Registered, find_registered, find_registration
+from penstock.registered.functions import MERGE_FUNCTIONS
+from penstock.registered.registry import Kind, Registered
 from penstock.report_table import ColumnHead, ReportTable
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("name", pa.string()), ("amount", pa.float64())])
@@ -157,11 +158,11 @@ def _find_function(merger: str | Callable[..., Any], kind: str) -> Registered:
         OptionError: no function of this name is registered.
     """
     if isinstance(merger, str):
-        registered = find_registered(merger)
+        registered = MERGE_FUNCTIONS.find(merger)
         if registered is None:
             raise unknown_payload(merger, "check_merger")
         return registered
-    return find_registration(merger) or Registered(getattr(merger, "__name__", "function"), Kind(kind), merger)
+    return MERGE_FUNCTIONS.find_registration(merger) or Registered(getattr(merger, "__name__", "function"), Kind(kind), merger)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Hooks: code that runs before and after each commit of a write or table service: validators, callbacks, catalog sync, metrics.
 
-`commit_hook.py` defines the interface of hooks and their contract. `registered_hooks.py` lists them. `commit/run_hooks.py` calls
+`commit_hook.py` defines the interface of hooks and their contract. `hook_factories.py` lists them. `commit/run_hooks.py` calls
 them. A new hook is one file in this folder and one line in `HOOKS`.
 """
 
@@ -14,7 +14,7 @@ from penstock.hooks.commit_hook import (
     ServiceOutcome,
     TableReader,
 )
-from penstock.hooks.registered_hooks import HOOKS
+from penstock.hooks.hook_factories import HOOKS
 
 __all__ = [
     "HOOKS",

@@ -20,7 +20,7 @@ from penstock.hooks.commit_hook import Hook, HookContext
 from penstock.hooks.outbox import Message
 from penstock.hooks.send_notices import SendNotices, list_callbacks
 from penstock.options import Options
-from penstock.user_hooks import HTTP
+from penstock.registered.hooks import HTTP
 
 _KEY_HEADER = "HUDI-CALLBACK-KEY"
 _IDEMPOTENCY_HEADER = "Idempotency-Key"

@@ -18,7 +18,7 @@ from penstock.hooks.commit_hook import Hook, HookContext
 from penstock.hooks.outbox import Message
 from penstock.hooks.send_notices import SendNotices, list_callbacks
 from penstock.options import Options
-from penstock.user_hooks import KAFKA
+from penstock.registered.hooks import KAFKA
 
 #: How long one wait for the client's events takes at most.
 _POLL_S = 0.1

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from penstock.hooks.commit_hook import Hook, HookContext, PublishedCommit
 from penstock.hooks.notice import CommitNotice, is_announced, make_notice
 from penstock.hooks.send_notices import list_callbacks
+from penstock.registered.hooks import HTTP, KAFKA, find_commit_callback
 from penstock.table.state import TableState
-from penstock.user_hooks import HTTP, KAFKA, HookKind, find_hook_function
 
 
 @dataclass(frozen=True)
@@ -34,5 +34,5 @@ def make_own_callbacks(context: HookContext) -> Mapping[str, Hook]:
     hooks: dict[str, Hook] = {}
     for name in list_callbacks(context.table.options):
         if name not in (HTTP, KAFKA):
-            hooks[name] = OwnCallback(context.table, find_hook_function(HookKind.CALLBACK, name))
+            hooks[name] = OwnCallback(context.table, find_commit_callback(name))
     return hooks

@@ -16,8 +16,8 @@ from penstock.hooks.commit_hook import Hook, PendingCommit, PublishedCommit
 from penstock.hooks.notice import is_announced, make_notice, write_message
 from penstock.hooks.outbox import OUTBOX_FOLDER, Message, list_messages, read_message, remove_message, store_message
 from penstock.options import Options
+from penstock.registered.hooks import HTTP, KAFKA
 from penstock.table.state import TableState, reload_timeline
-from penstock.user_hooks import HTTP, KAFKA
 
 
 class Sender(Protocol):

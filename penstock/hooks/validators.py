@@ -17,7 +17,7 @@ from penstock.errors import OptionError, PenstockError, ValidationFailed
 from penstock.hooks.commit_hook import Hook, HookContext, PendingCommit
 from penstock.hooks.notice import CommitNotice, make_notice
 from penstock.options import Option, Options
-from penstock.user_hooks import HookKind, find_hook_function
+from penstock.registered.hooks import find_validator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -115,7 +115,7 @@ def _make_validator(name: str, options: Options) -> Validator:
         return OtherResult(name, _split_queries(name, o.PRECOMMIT_INEQUALITY_QUERIES, options))
     if name == o.SINGLE_RESULT_VALIDATOR:
         return SingleResult(name, _split_queries(name, o.PRECOMMIT_SINGLE_VALUE_QUERIES, options))
-    return OwnValidator(name, find_hook_function(HookKind.VALIDATOR, name))
+    return OwnValidator(name, find_validator(name))
 
 
 def _split_queries(name: str, option: Option[str], options: Options) -> tuple[str, ...]:

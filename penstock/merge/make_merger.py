@@ -1,7 +1,7 @@
 """Factory of mergers: from the name of a Hudi payload class, a merge mode, a payload of Penstock's own or a registered function.
 
 `penstock/options/payload_names.py` has the table of names. A name that is not in it may be a function that the user registered
-(`penstock/registered_functions.py`). No module is ever imported because an option or a table names it.
+(`penstock/registered/functions.py`). No module is ever imported because an option or a table names it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.merge.overwrite import CommitTimeOrdering, EventTimeOrdering
 from penstock.merge.payload_settings import PAYLOAD_OPTION, PayloadSettings
 from penstock.merge.user.merger import make_user_merger
 from penstock.options.payload_names import HUDI_PAYLOADS, PENSTOCK_PAYLOADS
-from penstock.registered_functions import explain_registration, find_registered, is_registered
+from penstock.registered.functions import MERGE_FUNCTIONS, explain_registration
 
 _PACKAGE = "org.apache.hudi.common.model."
 #: The prefix of options of Penstock's own payloads.
@@ -45,7 +45,7 @@ def make_merger(payload_class: str, ordering: str | None = None, settings: Paylo
     settings = settings or PayloadSettings(ordering)
     make = _find_payload(payload_class)
     if make is None:
-        function = find_registered(payload_class)
+        function = MERGE_FUNCTIONS.find(payload_class)
         if function is None:
             raise unknown_payload(payload_class)
         return make_user_merger(function, fixed=settings.fixed, timeout_s=settings.timeout_s, operation=settings.operation)
@@ -80,7 +80,7 @@ def _with_operation(merger: Merger, settings: PayloadSettings) -> Merger:
 
 def is_known_payload(payload_class: str) -> bool:
     """Whether the name is that of a Hudi payload, of a Penstock payload or of a registered function."""
-    return _find_payload(payload_class) is not None or is_registered(payload_class)
+    return _find_payload(payload_class) is not None or MERGE_FUNCTIONS.has(payload_class)
 
 
 def _find_payload(payload_class: str) -> MakeMerger | None:

@@ -6,17 +6,12 @@ from typing import Final
 
 from penstock.options.features import JAVA_CLASSES
 from penstock.options.option import Family, Option, amount, boolean, count, headers, http_address, positive, text, word, words
-from penstock.user_hooks import HookKind, is_registered_hook
+from penstock.registered.hooks import COMMIT_CALLBACKS as OWN_CALLBACKS
 
 _CALLBACK: Final = "hoodie.write.commit.callback."
 KAFKA_PREFIX: Final = f"{_CALLBACK}kafka."
 HTTP_CLASS: Final = "org.apache.hudi.callback.impl.HoodieWriteCommitHttpCallback"
 KAFKA_CLASS: Final = "org.apache.hudi.utilities.callback.kafka.HoodieWriteCommitKafkaCallback"
-
-
-def _is_own_callback(name: str) -> bool:
-    """Whether a Python callback is registered under the name."""
-    return is_registered_hook(HookKind.CALLBACK, name)
 
 
 CALLBACK_PULSAR: Final = Family(
@@ -39,7 +34,7 @@ CALLBACK_CLASS: Final = Option(
     "What sends the message: one of Hudi's classes for HTTP and Kafka, or the name of a function that is registered with "
     "`@penstock.commit_callback`.",
     supported=(HTTP_CLASS, KAFKA_CLASS),
-    is_also_supported=_is_own_callback,
+    is_also_supported=OWN_CALLBACKS.has,
     case_sensitive=True,
     lacks=JAVA_CLASSES,
     instead="register a Python function under this name with @penstock.commit_callback, and let it send the message",

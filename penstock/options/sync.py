@@ -7,14 +7,14 @@ from typing import Final
 from penstock.options.features import JAVA_CLASSES
 from penstock.options.option import Option, boolean, positive, text, word, words
 from penstock.options.sync_tool_names import EXTRACTOR_NAMES, GLUE_SYNC_TOOL, HIVE_SYNC_TOOL
-from penstock.registered_sync_tools import is_sync_tool
+from penstock.registered.sync_tools import SYNC_TOOLS
 
 _HIVE: Final = "hoodie.datasource.hive_sync."
 
 
 def _are_sync_tools(raw: str) -> bool:
     """Whether all names of a comma-separated list are sync tools: Hudi's for Hive or Glue, or the user's own."""
-    return all(name in (HIVE_SYNC_TOOL, GLUE_SYNC_TOOL) or is_sync_tool(name) for name in words(raw))
+    return all(name in (HIVE_SYNC_TOOL, GLUE_SYNC_TOOL) or SYNC_TOOLS.has(name) for name in words(raw))
 
 
 HIVE_SYNC_ENABLE: Final = Option(

@@ -8,8 +8,8 @@ from penstock.options.features import ENGINE_PROPERTIES, JAVA_CLASSES, OTHER_VER
 from penstock.options.operation import Operation, spellings
 from penstock.options.option import Option, boolean, comma_list, count, filled, text, word, words
 from penstock.options.payload_names import HUDI_PAYLOADS, PENSTOCK_PAYLOADS
-from penstock.registered_functions import is_registered
-from penstock.user_hooks import HookKind, is_registered_hook
+from penstock.registered.functions import MERGE_FUNCTIONS
+from penstock.registered.hooks import VALIDATORS
 
 _MODEL: Final = "org.apache.hudi.common.model"
 
@@ -20,7 +20,7 @@ def payload_class(raw: str) -> str:
     A Java class name without a package gets the package of Hudi's payloads, or that of its Debezium payloads.
     """
     name = filled(raw)
-    if is_registered(name):
+    if MERGE_FUNCTIONS.has(name):
         return name
     if name.endswith("DebeziumAvroPayload") and name.rpartition(".")[0] in ("", "debezium"):
         return f"{_MODEL}.debezium.{name.rpartition('.')[2]}"
@@ -114,7 +114,7 @@ PAYLOAD_CLASS: Final = Option(
     "store the payload class: set it on every write.",
     supported=(*HUDI_PAYLOADS, *PENSTOCK_PAYLOADS),
     case_sensitive=True,
-    is_also_supported=is_registered,
+    is_also_supported=MERGE_FUNCTIONS.has,
     lacks=JAVA_CLASSES,
     instead="choose a payload of Hudi, or register your own under that name with @penstock.payload or @penstock.merger",
 )
@@ -169,7 +169,7 @@ RECORD_MERGER_IMPLS: Final = Option(
     aliases=("hoodie.write.record.merge.custom.implementation.classes",),
     supported=(f"{_MODEL}.HoodieAvroRecordMerger",),
     case_sensitive=True,
-    is_also_supported=is_registered,
+    is_also_supported=MERGE_FUNCTIONS.has,
     lacks=JAVA_CLASSES,
     instead="choose a payload class, or register a merger of your own under that name with @penstock.merger",
 )
@@ -488,7 +488,7 @@ SINGLE_RESULT_VALIDATOR: Final = f"{_VALIDATORS}SqlQuerySingleResultPreCommitVal
 def _are_validators(names: str) -> bool:
     """Whether all validators of a comma-separated list are Hudi's SQL validators, or functions that the user registered."""
     known = (EQUALITY_VALIDATOR, INEQUALITY_VALIDATOR, SINGLE_RESULT_VALIDATOR)
-    return all(name in known or is_registered_hook(HookKind.VALIDATOR, name) for name in words(names))
+    return all(name in known or VALIDATORS.has(name) for name in words(names))
 
 
 PRECOMMIT_VALIDATORS: Final[Option[tuple[str, ...]]] = Option(

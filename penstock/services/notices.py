@@ -11,9 +11,9 @@ from penstock.hooks.kafka_callback import make_kafka_sender
 from penstock.hooks.send_notices import Sender, list_callbacks, send_waiting
 from penstock.options import Options
 from penstock.progress import Stages, format_count
+from penstock.registered.hooks import HTTP, KAFKA
 from penstock.services.table_service import TableService
 from penstock.table.state import TableState
-from penstock.user_hooks import HTTP, KAFKA
 
 #: By the name of a callback: the function that makes its sender.
 _SENDERS: dict[str, Callable[[Options], Sender]] = {HTTP: make_http_sender, KAFKA: make_kafka_sender}

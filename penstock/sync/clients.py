@@ -14,7 +14,7 @@ from penstock.errors import OptionError
 from penstock.hive_metastore import Metastore, parse_uris
 from penstock.options import Options
 from penstock.options.sync_tool_names import GLUE_SYNC_TOOL, HIVE_SYNC_TOOL
-from penstock.registered_sync_tools import find_sync_tool
+from penstock.registered.sync_tools import SYNC_TOOLS
 from penstock.sync.catalog import CatalogClient
 from penstock.sync.glue_client import GlueClient
 from penstock.sync.metastore_client import MetastoreClient
@@ -47,13 +47,13 @@ def open_client(tool: str, request: ClientRequest) -> CatalogClient:
     """
     if tool in TOOLS:
         return TOOLS[tool](request)
-    own = find_sync_tool(tool)
+    own = SYNC_TOOLS.find(tool)
     if own is None:
         raise OptionError(
             f"option '{o.META_SYNC_TOOLS.key}' names {tool!r}; use {', '.join(TOOLS)}, or register a tool of your own under this "
             f"name with @penstock.sync_tool({tool!r})"
         )
-    client: Any = own(request.settings)
+    client: Any = own.function(request.settings)
     missing = [name for name in _METHODS if not callable(getattr(client, name, None))]
     if missing:
         raise OptionError(f"sync tool {tool!r} returned a {type(client).__name__} without the methods {', '.join(missing)}")

@@ -14,7 +14,7 @@ from penstock.merge.kernels.gather import find_column
 from penstock.merge.make_merger import is_known_payload
 from penstock.merge.merger import Merger
 from penstock.options.payload_names import PENSTOCK_PAYLOADS
-from penstock.registered_functions import find_registered
+from penstock.registered.functions import MERGE_FUNCTIONS
 from penstock.table.pending import find_pending_groups
 from penstock.table.state import TableState
 from penstock.write.context import WriteContext
@@ -57,7 +57,7 @@ def check_payload_of_logs(table: TableState, payload: str) -> None:
     if not table.is_merge_on_read or payload == stored:
         return
     for name in (payload, stored):
-        if name in PENSTOCK_PAYLOADS or find_registered(name) or not is_known_payload(name):
+        if name in PENSTOCK_PAYLOADS or MERGE_FUNCTIONS.has(name) or not is_known_payload(name):
             raise OptionError(
                 f"{o.PAYLOAD_CLASS.key}={payload} cannot write to {table.base_path}, whose log files are merged by {stored} "
                 f"({o.STORED_PAYLOAD_CLASS.key}); leave the option out, or make a new table"

@@ -29,7 +29,7 @@ from penstock.merge.overwrite import AlwaysDelete
 from penstock.merge.payload_settings import PayloadSettings
 from penstock.options import Options
 from penstock.options.operation import Operation
-from penstock.registered_functions import find_registered
+from penstock.registered.functions import MERGE_FUNCTIONS
 from penstock.schema import column_defaults, has_operation_column
 from penstock.storage import temporary_folder
 from penstock.table.file_settings import base_file_settings, log_block_format
@@ -169,7 +169,7 @@ def build_merger(write: WriteContext) -> Merger:
         raise unknown_payload(payload, f"{o.STORED_PAYLOAD_CLASS.key} of {write.table.base_path}")
     # The options of the call are checked already, but the payload may be the table's.
     o.PAYLOAD_CLASS.require_support(payload)
-    function = find_registered(payload)
+    function = MERGE_FUNCTIONS.find(payload)
     if function is not None:
         function.dump()  # raises now, and not in a Spark job, if the function cannot be pickled
     check_payload_of_logs(write.table, payload)

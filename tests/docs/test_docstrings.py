@@ -27,9 +27,9 @@ from penstock.api import (
 )
 from penstock.api import inspect as inspecting
 from penstock.bundle import bundle
-from penstock.registered_functions import merger, payload
-from penstock.registered_locks import lock_provider
-from penstock.registered_sync_tools import sync_tool
+from penstock.registered.functions import merger, payload
+from penstock.registered.locks import lock_provider
+from penstock.registered.sync_tools import sync_tool
 from penstock.testing import check_merger
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

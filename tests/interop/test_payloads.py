@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock import registered_functions
+from penstock.registered.functions import MERGE_FUNCTIONS
 from tests.interop.sides import (
     KEY,
     NAME,
@@ -192,7 +192,7 @@ OGG = {NAME: "trips", KEY: "id", ORDERING: "pos", PAYLOAD: "penstock.ogg"}
 def test_hudi_reads_tables_with_payloads_of_penstock_and_of_users(
     kind: dict[str, str], us: Penstock, hudi015: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registered_functions, "_registered", {})
+    monkeypatch.setattr(MERGE_FUNCTIONS, "registered", {})
     penstock.payload("cheapest")(lambda old, new: new if old is None or new["price"] < old["price"] else old)
     path = tmp_path / "own"
     for operation, batch in (("bulk_insert", FIRST), ("upsert", [row("k1", 11, "dear", 9.0), row("k2", 9, "cheap", 0.5)])):

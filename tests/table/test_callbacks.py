@@ -11,7 +11,8 @@ import pytest
 
 import penstock
 from penstock.errors import OptionError
-from penstock.user_hooks import HookKind, _list_entry_points, _registered
+from penstock.registered.hooks import COMMIT_CALLBACKS
+from penstock.registered.registry import list_entry_points
 from tests.kit.http_servers import Recorder, answer_with, running_server
 from tests.table.tables import BULK, SIX, TRIPS, timeline, trips, write
 
@@ -22,7 +23,7 @@ MERGE_ON_READ = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget the functions that a test registers."""
-    monkeypatch.setattr("penstock.user_hooks._registered", dict(_registered))
+    monkeypatch.setattr(COMMIT_CALLBACKS, "registered", dict(COMMIT_CALLBACKS.registered))
 
 
 @pytest.fixture
@@ -101,7 +102,7 @@ def test_a_name_that_is_not_registered_and_a_class_that_does_not_fit_are_found_b
         def __init__(self, config: object) -> None: ...
 
     for name, words in (
-        ("unknown", "no commit_callback is registered as 'unknown'"),
+        ("unknown", "no commit callback is registered as 'unknown'"),
         ("uncallable", "which cannot be called: define __call__"),
         ("needy", r"Needy\(\) failed with TypeError"),
     ):
@@ -109,7 +110,7 @@ def test_a_name_that_is_not_registered_and_a_class_that_does_not_fit_are_found_b
             write(trips(spark, *SIX), table_path, {**BULK, CALLBACKS: name})
         assert not Path(table_path).exists()
     for name in ("http", "penstock.mine", "no name"):
-        with pytest.raises(OptionError, match="cannot name a commit_callback"):
+        with pytest.raises(OptionError, match="cannot name a commit callback"):
             penstock.commit_callback(name)
 
 
@@ -122,15 +123,15 @@ def test_a_callback_may_come_from_an_installed_package(
     (package / "acme-1.dist-info" / "entry_points.txt").write_text("[penstock.commit_callbacks]\nacme.log = acme_log:log\n")
     (package / "acme_log.py").write_text("SEEN = []\ndef log(notice):\n    SEEN.append(notice.operation)\n")
     monkeypatch.syspath_prepend(str(package))
-    _list_entry_points.cache_clear()
+    list_entry_points.cache_clear()
     try:
         write(trips(spark, *SIX), table_path, {**BULK, CALLBACKS: "acme.log"})
     finally:
-        _list_entry_points.cache_clear()
+        list_entry_points.cache_clear()
     import acme_log  # type: ignore[import-not-found]
 
     assert acme_log.SEEN == ["bulk_insert"]
-    assert (HookKind.CALLBACK, "acme.log") in penstock.user_hooks._registered
+    assert "acme.log" in COMMIT_CALLBACKS.registered
 
 
 def test_http_and_own_callbacks_run_together_and_what_is_not_delivered_is_sent_by_the_services(

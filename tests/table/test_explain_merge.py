@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock import registered_functions
 from penstock.errors import OptionError
+from penstock.registered.functions import MERGE_FUNCTIONS
 from tests.table.tables import BULK, load, state_of, write
 from tests.table.upserts import INDEX, MOVES, PAYLOAD, UPSERT, rows
 
@@ -30,7 +30,7 @@ BATCH = [
 
 @pytest.fixture(autouse=True)
 def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(registered_functions, "_registered", {})
+    monkeypatch.setattr(MERGE_FUNCTIONS, "registered", {})
     yield
 
 

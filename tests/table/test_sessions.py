@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock import registered_functions
 from penstock.errors import OptionError, RecordKeyError, SchemaError, TableExists, TableNotFound, Unsupported
+from penstock.registered.functions import MERGE_FUNCTIONS
 from penstock.workers.run_kernels import run_over_rows
 from penstock.workers.session_settings import read_storage_settings
 from tests.table.tables import (
@@ -161,7 +161,7 @@ def test_a_payload_reaches_workers_that_do_not_have_its_package(
         "def total(old, new):\n    return {**new, 'fare': (old or {'fare': 0})['fare'] + new['fare']}\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(registered_functions, "_registered", {})
+    monkeypatch.setattr(MERGE_FUNCTIONS, "registered", {})
     penstock.payload("total")(importlib.import_module("theirs").total)
     options = {**TRIPS, **IN_TASKS, PAYLOAD: "total", "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
     write(trips(spark, *SIX), table_path, {**options, **INSERT})

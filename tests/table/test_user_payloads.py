@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pytest
 
 import penstock
-from penstock import registered_functions
 from penstock.errors import OptionError, PayloadError, Unsupported
+from penstock.registered.functions import MERGE_FUNCTIONS
 from tests.table.tables import BULK, META, OPERATION, TRIPS, load, properties, sorted_rows, state_of, write
 from tests.table.upserts import IN_TASKS, INDEX, MANY_GROUPS, MOVES, ON_DRIVER, PAYLOAD, UPSERT, rows
 
@@ -62,7 +62,7 @@ def add_columns(old: pa.Table, new: pa.Table) -> pa.Table:
 @pytest.fixture(autouse=True)
 def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The names that these tests register; none are left afterwards."""
-    monkeypatch.setattr(registered_functions, "_registered", {})
+    monkeypatch.setattr(MERGE_FUNCTIONS, "registered", {})
     penstock.payload("add_row")(add_row)
     penstock.merger("add_columns")(add_columns)
     yield
@@ -222,11 +222,11 @@ def test_a_table_with_an_unregistered_payload_is_read_where_nothing_is_merged(
 ) -> None:
     options = {**MOR, PAYLOAD: "add_row"}
     write(rows(spark, *FIRST).coalesce(1), table_path, {**BULK, **options})
-    monkeypatch.setattr(registered_functions, "_registered", {})
+    monkeypatch.setattr(MERGE_FUNCTIONS, "registered", {})
     assert len(read_rows(spark, table_path)) == 4  # there is no log yet
     penstock.payload("add_row")(add_row)
     write(rows(spark, ("a", "x", 2, 5.0, False)), table_path, {**UPSERT, **options})
-    monkeypatch.setattr(registered_functions, "_registered", {})
+    monkeypatch.setattr(MERGE_FUNCTIONS, "registered", {})
     before = state_of(table_path)
     assert len(read_rows(spark, table_path, **{"hoodie.datasource.query.type": "read_optimized"})) == 4
     unknown = r"hoodie.compaction.payload.class.*'add_row' is not known here: register.*@penstock.payload\('add_row'\)"

@@ -13,7 +13,7 @@ from penstock.door.preview import read_preview
 from penstock.errors import OptionError, Unsupported, ValidationFailed
 from penstock.hooks import HOOKS, Hook, HookContext, PendingCommit
 from penstock.options.write import EQUALITY_VALIDATOR, INEQUALITY_VALIDATOR, SINGLE_RESULT_VALIDATOR
-from penstock.user_hooks import _registered
+from penstock.registered.hooks import VALIDATORS
 from tests.kit.templates import Templates
 from tests.table.tables import BULK, META, OPERATION, SIX, TRIPS, Trip, base_files, snapshot, sorted_rows, state_of, trips, write
 
@@ -29,7 +29,7 @@ CHANGES: tuple[Trip, ...] = (("a", "berlin", 9, 9.5), ("n", "oslo", 1, 0.5))
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget the functions that a test registers."""
-    monkeypatch.setattr("penstock.user_hooks._registered", dict(_registered))
+    monkeypatch.setattr(VALIDATORS, "registered", dict(VALIDATORS.registered))
 
 
 @pytest.fixture

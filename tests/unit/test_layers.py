@@ -26,10 +26,7 @@ LAYERS = [
     {"columns", "keys", "merge", "formats"},
     {"options", "schema", "progress"},
     {
-        "registered_functions",
-        "registered_locks",
-        "registered_sync_tools",
-        "user_hooks",
+        "registered",
         "hive_metastore",
         "error_text",
         "package_zip",
@@ -196,7 +193,7 @@ def test_no_module_imports_or_runs_a_name_from_data() -> None:
         "index/__init__.py",  # the classes that INDEXES names, a constant of the package
         "merge/make_merger.py",  # functions that HUDI_PAYLOADS and PENSTOCK_PAYLOADS name, constants of the package
         "keys/make_generator.py",  # modules that GENERATORS names, a constant of the package
-        "registered_functions.py",
+        "registered/registry.py",
         "workers/run_kernels.py",  # task descriptions that the driver pickled, inside the function that Spark unpickles
         "cli/commands/explain_merge.py",
     }  # the last: an argument

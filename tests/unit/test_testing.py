@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from penstock import registered_functions
+import penstock
 from penstock.errors import OptionError, PayloadError, SchemaError
+from penstock.registered.functions import MERGE_FUNCTIONS
 from penstock.testing import LAWS, check_merger
 from tests.kit.notebooks import words_of_html
 
@@ -75,8 +76,8 @@ def test_inserts_that_are_changed_twice_are_found() -> None:
 
 
 def test_registered_functions_go_by_their_name_and_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registered_functions, "_registered", {})
-    registered_functions.payload("newest")(newest)
+    monkeypatch.setattr(MERGE_FUNCTIONS, "registered", {})
+    penstock.payload("newest")(newest)
     assert "payload 'newest'" in str(check_merger("newest"))
     assert check_merger(newest).held == check_merger("newest").held
     with pytest.raises(OptionError, match="'oldest' is not known here"):

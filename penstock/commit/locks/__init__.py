@@ -17,7 +17,7 @@ from penstock.commit.locks.user_lock import make_user_lock
 from penstock.errors import OptionError
 from penstock.options import Options
 from penstock.options.lock_names import HUDI_LOCKS, LOCKS
-from penstock.registered_locks import find_lock_provider, list_lock_providers
+from penstock.registered.locks import LOCK_PROVIDERS
 
 __all__ = ["LOCKS", "HeldLock", "LockContext", "LockHolder", "LockProvider", "choose_lock", "hold_lock", "make_lock"]
 
@@ -61,9 +61,9 @@ def _resolve(key: str, value: str) -> str:
     """Return the short or registered name of the lock that an option's value names. Raise OptionError if there is none."""
     if value in HUDI_LOCKS:
         return HUDI_LOCKS[value]
-    if value in LOCKS or find_lock_provider(value) is not None:
+    if value in LOCKS or LOCK_PROVIDERS.has(value):
         return value
-    names = [*LOCKS, *list_lock_providers()]
+    names = [*LOCKS, *LOCK_PROVIDERS.list_names()]
     classes = sorted({name.rpartition(".")[2] for name in HUDI_LOCKS})
     raise OptionError(
         f"option '{key}' is '{value}', which is no lock provider; use {', '.join(names)}, a class of Hudi ({', '.join(classes)}, "

@@ -8,7 +8,7 @@ from penstock import clock
 from penstock import options as o
 from penstock.commit.locks.lock import LockContext, LockHolder, LockProvider
 from penstock.errors import OptionError, PenstockError
-from penstock.registered_locks import find_lock_provider
+from penstock.registered.locks import LOCK_PROVIDERS
 
 
 class UserLock(LockProvider):
@@ -59,11 +59,11 @@ def make_user_lock(name: str, context: LockContext) -> LockProvider:
     Raises:
         OptionError: the function failed, or did not return a lock.
     """
-    function = find_lock_provider(name)
-    if function is None:
+    registered = LOCK_PROVIDERS.find(name)
+    if registered is None:
         raise OptionError(f"{o.LOCK.key}={name} is not registered: @penstock.lock_provider({name!r})")
     try:
-        lock = function(context)
+        lock = registered.function(context)
     except PenstockError:
         raise
     except Exception as e:  # a function of the user may raise anything

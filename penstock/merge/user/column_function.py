@@ -15,7 +15,7 @@ from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.user.check_rows import check_rows
 from penstock.merge.user.function import JoinedRows
 from penstock.merge.user.guard import CallProgress, Guard
-from penstock.registered_functions import Registered
+from penstock.registered.registry import Registered
 
 
 @dataclass(frozen=True)

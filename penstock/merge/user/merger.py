@@ -25,7 +25,7 @@ from penstock.merge.user.column_function import ColumnFunction
 from penstock.merge.user.function import JoinedRows, UserFunction
 from penstock.merge.user.guard import Guard
 from penstock.merge.user.row_function import RowFunction
-from penstock.registered_functions import Kind, Registered
+from penstock.registered.registry import Kind, Registered
 from penstock.schema import META_COLUMNS, OPERATION_COLUMN
 
 _NOT_DATA = {*META_COLUMNS, OPERATION_COLUMN}

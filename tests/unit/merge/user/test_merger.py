@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from penstock import registered_functions
+import penstock
 from penstock.errors import OptionError, PayloadError
 from penstock.merge.deletes import DELETE_FLAG
 from penstock.merge.kernels.fold import LogRecords, fold_batch, fold_log
@@ -21,7 +21,8 @@ from penstock.merge.make_merger import make_merger
 from penstock.merge.payload_settings import PayloadSettings
 from penstock.merge.row_choice import Choice
 from penstock.merge.user.merger import UserMerger, make_user_merger
-from penstock.registered_functions import Kind, Registered
+from penstock.registered.functions import MERGE_FUNCTIONS
+from penstock.registered.registry import Kind, Registered
 from penstock.schema import META_COLUMNS
 
 Function = Callable[..., Any]
@@ -60,7 +61,7 @@ def meeting(merger: UserMerger, old: pa.Table, new: pa.Table) -> tuple[list[int]
 
 @pytest.fixture(autouse=True)
 def nothing_else_registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(registered_functions, "_registered", {})
+    monkeypatch.setattr(MERGE_FUNCTIONS, "registered", {})
     yield
 
 
@@ -238,7 +239,7 @@ def test_a_slow_function_that_makes_progress_is_not_abandoned() -> None:
 
 
 def test_a_name_stands_for_its_function_and_others_are_not_known() -> None:
-    registered_functions.payload("mine")(add)
+    penstock.payload("mine")(add)
     merger = make_merger("mine", settings=PayloadSettings(fixed=("id",), timeout_s=7))
     assert isinstance(merger, UserMerger)
     assert merger.function.guard.timeout_s == 7

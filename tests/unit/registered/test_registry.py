@@ -1,4 +1,4 @@
-"""Names of registered functions: valid names, entry points, and functions on their way to workers."""
+"""Registries of functions of users: valid names, entry points, and functions on their way to workers."""
 
 from __future__ import annotations
 
@@ -13,42 +13,79 @@ from typing import Any
 
 import pytest
 
-from penstock import registered_functions
+import penstock
 from penstock.errors import OptionError
 from penstock.merge.make_merger import make_merger
 from penstock.options import PAYLOAD_CLASS, read_options
-from penstock.registered_functions import Kind, Registered
+from penstock.registered.functions import MERGE_FUNCTIONS
+from penstock.registered.hooks import COMMIT_CALLBACKS, VALIDATORS, find_validator
+from penstock.registered.locks import LOCK_PROVIDERS
+from penstock.registered.registry import Kind, Registered, Registry, list_entry_points
+from penstock.registered.sync_tools import SYNC_TOOLS
+
+REGISTRIES = {
+    Kind.PAYLOAD: MERGE_FUNCTIONS,
+    Kind.MERGER: MERGE_FUNCTIONS,
+    Kind.LOCK_PROVIDER: LOCK_PROVIDERS,
+    Kind.SYNC_TOOL: SYNC_TOOLS,
+    Kind.COMMIT_CALLBACK: COMMIT_CALLBACKS,
+    Kind.VALIDATOR: VALIDATORS,
+}
 
 
 @pytest.fixture(autouse=True)
 def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(registered_functions, "_registered", {})
-    registered_functions._list_entry_points.cache_clear()
+    for registry in REGISTRIES.values():
+        monkeypatch.setattr(registry, "registered", {})
+    list_entry_points.cache_clear()
     yield
-    registered_functions._list_entry_points.cache_clear()
+    list_entry_points.cache_clear()
 
 
 def newest(old: Any, new: Any) -> Any:
     return new
 
 
-def test_a_function_is_found_under_its_name_and_stays_a_plain_function() -> None:
-    assert registered_functions.payload("newest")(newest) is newest
-    assert registered_functions.find_registered("newest") == Registered("newest", Kind.PAYLOAD, newest)
-    assert registered_functions.find_registration(newest) == registered_functions.find_registered("newest")
-    assert registered_functions.find_registered("oldest") is None
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_has_a_decorator_and_a_registry(kind: Kind) -> None:
+    registry = REGISTRIES[kind]
+    decorate = getattr(penstock, kind.value)
+    assert decorate("newest")(newest) is newest
+    assert registry.find("newest") == Registered("newest", kind, newest)
+    assert registry.find_registration(newest) == registry.find("newest")
+    assert registry.list_names() == ("newest",)
+    assert registry.find("oldest") is None
+    assert not registry.has("oldest")
 
 
+def test_kinds_of_one_registry_share_their_names_and_kinds_of_two_do_not() -> None:
+    penstock.payload("newest")(newest)
+    penstock.merger("newest")(newest)
+    assert MERGE_FUNCTIONS.find("newest") == Registered("newest", Kind.MERGER, newest)
+    penstock.commit_callback("newest")(newest)
+    assert not VALIDATORS.has("newest")
+    with pytest.raises(OptionError, match=r"no validator is registered as 'newest'.*@penstock.validator\('newest'\)"):
+        find_validator("newest")
+
+
+@pytest.mark.parametrize("kind", Kind)
 @pytest.mark.parametrize("name", ["", "a b", "a,b", "1st", "penstock.aggregate", "org.apache.hudi.common.model.MyPayload"])
-def test_an_invalid_name_is_refused(name: str) -> None:
-    with pytest.raises(OptionError, match="cannot name a merger"):
-        registered_functions.merger(name)
+def test_an_invalid_name_is_refused(name: str, kind: Kind) -> None:
+    with pytest.raises(OptionError, match=f"cannot name a {kind.noun}"):
+        getattr(penstock, kind.value)(name)
+
+
+def test_a_registry_takes_over_functions_of_its_own_kinds_alone() -> None:
+    registry = Registry(Kind.PAYLOAD)
+    registry.add(Registered("first", Kind.PAYLOAD, newest))
+    registry.add(Registered("second", Kind.VALIDATOR, newest))
+    assert registry.list_names() == ("first",)
 
 
 def test_options_take_registered_names_and_say_how_to_register_others() -> None:
     with pytest.raises(OptionError, match=r"newest.*register your own.*@penstock.payload"):
         read_options({PAYLOAD_CLASS.key: "newest"})
-    registered_functions.payload("newest")(newest)
+    penstock.payload("newest")(newest)
     assert read_options({PAYLOAD_CLASS.key: "newest"})[PAYLOAD_CLASS] == "newest"
     assert read_options({PAYLOAD_CLASS.key: "EventTimeAvroPayload"})[PAYLOAD_CLASS].startswith("org.apache.hudi.")
 
@@ -60,17 +97,18 @@ def test_an_installed_package_declares_functions_that_are_imported_when_they_are
     installed = tmp_path / "their_rules-1.0.dist-info"
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: their-rules\nVersion: 1.0\n")
-    (installed / "entry_points.txt").write_text(
-        "[penstock.mergers]\ntheirs = their_rules:newest\n[penstock.payloads]\nbroken = no.such.module:f\n"
-    )
+    groups = "".join(f"[{kind.group}]\nof_{kind.value} = their_rules:newest\n" for kind in Kind)
+    (installed / "entry_points.txt").write_text(f"{groups}[penstock.payloads]\nbroken = no.such.module:f\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert registered_functions.is_registered("broken")
-    assert registered_functions.is_registered("theirs")
-    assert "their_rules" not in sys.modules
-    found = registered_functions.find_registered("theirs")
-    assert found is not None
-    assert (found.kind, found.function.__module__) == (Kind.MERGER, "their_rules")
-    sys.modules.pop("their_rules")
+    assert MERGE_FUNCTIONS.has("broken")
+    for kind, registry in REGISTRIES.items():
+        assert registry.has(f"of_{kind.value}")
+        assert f"of_{kind.value}" in registry.list_names()
+        assert "their_rules" not in sys.modules
+        found = registry.find(f"of_{kind.value}")
+        assert found is not None
+        assert (found.kind, found.function.__module__) == (kind, "their_rules")
+        sys.modules.pop("their_rules")
     with pytest.raises(OptionError, match=r"payload 'broken' is declared as 'no.such.module:f'.*ModuleNotFoundError: No module"):
         make_merger("broken")
 
@@ -100,7 +138,7 @@ def test_a_function_reaches_workers_that_do_not_have_its_package(tmp_path: Path)
         import pickle, sys
         sys.path.insert(0, sys.argv[1])
         from theirs.payloads import merge
-        from penstock.registered_functions import Kind, Registered
+        from penstock.registered.registry import Kind, Registered
         sys.stdout.buffer.write(pickle.dumps(Registered("x", Kind.PAYLOAD, merge)))
     """
     data = subprocess.run([sys.executable, "-c", textwrap.dedent(pack), str(tmp_path)], capture_output=True, check=True).stdout
