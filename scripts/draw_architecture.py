@@ -53,6 +53,7 @@ PARTS = {
     "error_text": "errors as text",
     "package_zip": "zip of the package",
     "report_table": "text and HTML",
+    "load_part": "classes by name",
     "errors": "the typed errors",
     "clock": "time, ids",
     "process": "who is alive",

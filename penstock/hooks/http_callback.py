@@ -16,11 +16,8 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Re
 from penstock import clock
 from penstock import options as o
 from penstock.errors import CallbackFailed, OptionError
-from penstock.hooks.commit_hook import Hook, HookContext
 from penstock.hooks.outbox import Message
-from penstock.hooks.send_notices import SendNotices, list_callbacks
 from penstock.options import Options
-from penstock.registered.hooks import HTTP
 
 _KEY_HEADER = "HUDI-CALLBACK-KEY"
 _IDEMPOTENCY_HEADER = "Idempotency-Key"
@@ -54,7 +51,7 @@ class HttpSender:
     retries: int
     backoff_s: float
     tls: ssl.SSLContext | None = field(default=None, repr=False)
-    name: str = HTTP
+    name: str = "http"
 
     def send(self, message: Message) -> None:
         """Post a message. Repeat the attempt if the failure may pass, until attempts or time are used up.
@@ -101,14 +98,6 @@ class HttpSender:
             raise _Failure(f"the answer is not HTTP ({type(e).__name__})", may_pass=True) from None
         except (OSError, ValueError) as e:
             raise _Failure(f"{type(e).__name__}: {hide_secrets(str(e))}", may_pass=isinstance(e, OSError)) from None
-
-
-def make_http_callback(context: HookContext) -> Hook | None:
-    """Return the hook that posts a message about each commit; None if the options do not ask for it."""
-    options = context.table.options
-    if HTTP not in list_callbacks(options):
-        return None
-    return SendNotices(context.table, make_http_sender(options))
 
 
 def make_http_sender(options: Options) -> HttpSender:

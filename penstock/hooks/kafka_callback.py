@@ -14,11 +14,8 @@ from typing import Any
 from penstock import clock
 from penstock import options as o
 from penstock.errors import CallbackFailed, OptionError
-from penstock.hooks.commit_hook import Hook, HookContext
 from penstock.hooks.outbox import Message
-from penstock.hooks.send_notices import SendNotices, list_callbacks
 from penstock.options import Options
-from penstock.registered.hooks import KAFKA
 
 #: How long one wait for the client's events takes at most.
 _POLL_S = 0.1
@@ -35,7 +32,7 @@ class KafkaSender:
     #: The settings of the client, by librdkafka's names.
     settings: Mapping[str, str | int] = field(repr=False)
     timeout_s: float
-    name: str = KAFKA
+    name: str = "kafka"
 
     def send(self, message: Message) -> None:
         """Send a message, and wait until the brokers have confirmed it.
@@ -89,14 +86,6 @@ class KafkaSender:
         why = error.str() if error is not None else f"not confirmed within {self.timeout_s:g} s"
         details = f" ({problems[-1].str()})" if problems else ""
         return CallbackFailed(f"Kafka topic {self.topic} at {self.settings['bootstrap.servers']}: {why}{details}")
-
-
-def make_kafka_callback(context: HookContext) -> Hook | None:
-    """Return the hook that sends a message about each commit; None if the options do not ask for it."""
-    options = context.table.options
-    if KAFKA not in list_callbacks(options):
-        return None
-    return SendNotices(context.table, make_kafka_sender(options))
 
 
 def make_kafka_sender(options: Options) -> KafkaSender:

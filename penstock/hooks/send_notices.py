@@ -15,8 +15,6 @@ from penstock.errors import CallbackFailed
 from penstock.hooks.commit_hook import Hook, PendingCommit, PublishedCommit
 from penstock.hooks.notice import is_announced, make_notice, write_message
 from penstock.hooks.outbox import OUTBOX_FOLDER, Message, list_messages, read_message, remove_message, store_message
-from penstock.options import Options
-from penstock.registered.hooks import HTTP, KAFKA
 from penstock.table.state import TableState, reload_timeline
 
 
@@ -25,7 +23,7 @@ class Sender(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the callback in `penstock.commit.callbacks`."""
+        """The name of the callback in `CALLBACKS`, by which messages of the outbox find their sender."""
 
     def send(self, message: Message) -> None:
         """Send a message, and wait until the other system has accepted it.
@@ -114,15 +112,3 @@ def send_messages(table: TableState, sender: Sender, names: Sequence[str]) -> in
             sent += 1
         remove_message(table, message)
     return sent
-
-
-def list_callbacks(options: Options) -> tuple[str, ...]:
-    """Return the names of the callbacks that the options ask for: `http`, `kafka`, and names that users registered."""
-    names: list[str] = []
-    if options[o.CALLBACK_ON]:
-        cls = options[o.CALLBACK_CLASS]
-        names.append({o.HTTP_CLASS: HTTP, o.KAFKA_CLASS: KAFKA}.get(cls, cls))
-    for name in options[o.COMMIT_CALLBACKS]:
-        if name not in names:
-            names.append(name)
-    return tuple(names)

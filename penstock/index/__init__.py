@@ -6,12 +6,11 @@ the value of `hoodie.index.type`. The module of an index is imported only when a
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from penstock import options as o
 from penstock.errors import Unsupported
 from penstock.index.bucket_hash import Buckets
 from penstock.index.index import Index
+from penstock.load_part import load_part
 from penstock.options import Options
 from penstock.options.index_names import INDEXES
 from penstock.table.state import TableState
@@ -59,6 +58,5 @@ def index_class(name: str) -> type[Index]:
     """Return the class of the index with this value of `hoodie.index.type`. Raise Unsupported if there is none."""
     if name not in INDEXES:
         raise Unsupported(f"{o.INDEX_TYPE.key}={name} is not supported; use {', '.join(INDEXES)}")
-    module, _, class_name = INDEXES[name].partition(":")
-    found: type[Index] = getattr(import_module(module), class_name)
+    found: type[Index] = load_part(INDEXES[name])
     return found

@@ -7,10 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
-from operator import attrgetter
 
 from penstock.errors import OptionError
+from penstock.load_part import load_part
 from penstock.merge.deletes import DeleteMarker
 from penstock.merge.merger import Merger
 from penstock.merge.operation_column import WithOperation
@@ -89,8 +88,7 @@ def _find_payload(payload_class: str) -> MakeMerger | None:
     for name in (payload_class, payload_class.replace(_PACKAGE, f"{_PACKAGE}debezium.")):
         entry = HUDI_PAYLOADS.get(name) or PENSTOCK_PAYLOADS.get(name)
         if entry is not None:
-            module, _, function = entry.partition(":")
-            make: MakeMerger = attrgetter(function)(import_module(module))
+            make: MakeMerger = load_part(entry)
             return make
     return None
 

@@ -10,8 +10,12 @@ from penstock.registered.hooks import COMMIT_CALLBACKS as OWN_CALLBACKS
 
 _CALLBACK: Final = "hoodie.write.commit.callback."
 KAFKA_PREFIX: Final = f"{_CALLBACK}kafka."
-HTTP_CLASS: Final = "org.apache.hudi.callback.impl.HoodieWriteCommitHttpCallback"
-KAFKA_CLASS: Final = "org.apache.hudi.utilities.callback.kafka.HoodieWriteCommitKafkaCallback"
+_HTTP_CLASS: Final = "org.apache.hudi.callback.impl.HoodieWriteCommitHttpCallback"
+#: Hudi's classes, as values of `hoodie.write.commit.callback.class` → name of the callback.
+HUDI_CALLBACKS: Final = {
+    _HTTP_CLASS: "http",
+    "org.apache.hudi.utilities.callback.kafka.HoodieWriteCommitKafkaCallback": "kafka",
+}
 
 
 CALLBACK_PULSAR: Final = Family(
@@ -30,10 +34,10 @@ CALLBACK_ON: Final = Option(
 CALLBACK_CLASS: Final = Option(
     f"{_CALLBACK}class",
     word,
-    HTTP_CLASS,
+    _HTTP_CLASS,
     "What sends the message: one of Hudi's classes for HTTP and Kafka, or the name of a function that is registered with "
     "`@penstock.commit_callback`.",
-    supported=(HTTP_CLASS, KAFKA_CLASS),
+    supported=tuple(HUDI_CALLBACKS),
     is_also_supported=OWN_CALLBACKS.has,
     case_sensitive=True,
     lacks=JAVA_CLASSES,

@@ -1,4 +1,4 @@
-"""The registries of users' commit callbacks and validators: `@penstock.commit_callback` and `@penstock.validator`.
+"""Commit callbacks by name, Penstock's and users', and users' validators: `@penstock.commit_callback`, `@penstock.validator`.
 
 Both kinds of function run on the driver only.
 """
@@ -6,16 +6,19 @@ Both kinds of function run on the driver only.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from penstock.errors import OptionError
 from penstock.registered.registry import F, Kind, Registered, Registry
 
-#: Callbacks of Penstock, as `penstock.commit.callbacks` names them.
-HTTP = "http"
-KAFKA = "kafka"
+#: Callbacks of Penstock: value in `penstock.commit.callbacks` → function that makes the sender from the options. No function of a
+#: user can take one of these names. `hooks/callbacks.py` imports a module when the options name its callback.
+CALLBACKS: Final = {
+    "http": "penstock.hooks.http_callback:make_http_sender",
+    "kafka": "penstock.hooks.kafka_callback:make_kafka_sender",
+}
 
-COMMIT_CALLBACKS = Registry(Kind.COMMIT_CALLBACK, taken=(HTTP, KAFKA))
+COMMIT_CALLBACKS = Registry(Kind.COMMIT_CALLBACK, taken=tuple(CALLBACKS))
 VALIDATORS = Registry(Kind.VALIDATOR)
 
 

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from penstock import options as o
-from penstock.hooks.http_callback import make_http_sender
-from penstock.hooks.kafka_callback import make_kafka_sender
-from penstock.hooks.send_notices import Sender, list_callbacks, send_waiting
-from penstock.options import Options
+from penstock.hooks.callbacks import list_senders, make_sender
+from penstock.hooks.send_notices import send_waiting
 from penstock.progress import Stages, format_count
-from penstock.registered.hooks import HTTP, KAFKA
 from penstock.services.table_service import TableService
 from penstock.table.state import TableState
-
-#: By the name of a callback: the function that makes its sender.
-_SENDERS: dict[str, Callable[[Options], Sender]] = {HTTP: make_http_sender, KAFKA: make_kafka_sender}
 
 
 class SendWaitingNotices(TableService):
@@ -32,7 +25,7 @@ class SendWaitingNotices(TableService):
 
     def may_be_due(self, table: TableState) -> bool:
         """Whether the options name a callback that sends messages, and do not turn the outbox off."""
-        return table.options[o.CALLBACK_OUTBOX] != "off" and bool(_list_senders(table.options))
+        return table.options[o.CALLBACK_OUTBOX] != "off" and bool(list_senders(table.options))
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
         """Send the messages that wait.
@@ -44,14 +37,9 @@ class SendWaitingNotices(TableService):
             CallbackFailed: a message could not be delivered.
         """
         sent = 0
-        for name in _list_senders(table.options):
-            sent += send_waiting(table, _SENDERS[name](table.options))
+        for name in list_senders(table.options):
+            sent += send_waiting(table, make_sender(name, table.options))
         return f"{format_count(sent, 'notice')} sent" if sent else None
-
-
-def _list_senders(options: Options) -> list[str]:
-    """Return the names of the callbacks in the options that send messages."""
-    return [name for name in list_callbacks(options) if name in _SENDERS]
 
 
 SEND_NOTICES = SendWaitingNotices()

@@ -13,7 +13,6 @@ from penstock.commit.run_hooks import check_hooks, run_after_hooks
 from penstock.errors import OptionError
 from penstock.hooks import HookContext
 from penstock.options import read_options
-from penstock.options.callback import KAFKA_CLASS
 from penstock.table.state import TableState
 from tests.kit.kafka import PASSWORD, USER, Kafka
 from tests.kit.servers import free_port
@@ -22,7 +21,7 @@ from tests.unit.hooks.test_http_callback import commit, waiting
 from tests.unit.services.histories import History, at
 
 PREFIX = "hoodie.write.commit.callback."
-ON = {f"{PREFIX}on": "true", f"{PREFIX}class": KAFKA_CLASS}
+ON = {f"{PREFIX}on": "true", f"{PREFIX}class": "org.apache.hudi.utilities.callback.kafka.HoodieWriteCommitKafkaCallback"}
 
 
 def options_for(address: str, topic: str, **client: str) -> dict[str, str]:

@@ -67,7 +67,7 @@ def test_a_line_in_a_table_is_one_entry_and_its_import() -> None:
 
 def test_each_kind_of_part_has_a_file_and_a_line() -> None:
     kinds = [Path(block.words[1]).parts[1] for block in python_blocks("file")]
-    assert kinds == ["merge", "index", "keys", "storage", "hooks", "services", "commit"]
+    assert kinds == ["merge", "index", "keys", "storage", "hooks", "hooks", "services", "commit"]
     assert len(line_blocks()) == len(kinds)
 
 

@@ -8,13 +8,12 @@ The module of a lock is imported only when a lock is made.
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from penstock import options as o
 from penstock.commit.locks.acquire import HeldLock, hold_lock
 from penstock.commit.locks.lock import LockContext, LockHolder, LockProvider
 from penstock.commit.locks.user_lock import make_user_lock
 from penstock.errors import OptionError
+from penstock.load_part import load_part
 from penstock.options import Options
 from penstock.options.lock_names import HUDI_LOCKS, LOCKS
 from penstock.registered.locks import LOCK_PROVIDERS
@@ -52,8 +51,7 @@ def make_lock(context: LockContext) -> LockProvider:
         )
     if name not in LOCKS:
         return make_user_lock(name, context)
-    module, _, class_name = LOCKS[name].partition(":")
-    found: type[LockProvider] = getattr(import_module(module), class_name)
+    found: type[LockProvider] = load_part(LOCKS[name])
     return found(context)
 
 

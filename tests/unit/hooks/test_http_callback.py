@@ -12,12 +12,15 @@ from typing import Any
 
 import pytest
 
+import penstock
 from penstock.commit.run_hooks import check_hooks, run_after_hooks, run_before_hooks
 from penstock.errors import OptionError, Unsupported
 from penstock.hooks import HookContext, PendingCommit, PublishedCommit
+from penstock.hooks.callbacks import list_senders, make_callbacks
 from penstock.options import read_options
 from penstock.options.callback import CALLBACK_OUTBOX
 from penstock.progress import Stages
+from penstock.registered.hooks import COMMIT_CALLBACKS
 from penstock.services.notices import SEND_NOTICES
 from penstock.storage import walk
 from penstock.table.state import TableState
@@ -223,12 +226,19 @@ def test_an_outbox_that_is_off_stores_nothing(server: Recorder) -> None:
     assert waiting(table) == []
 
 
-def test_the_callback_may_run_twice(server: Recorder) -> None:
-    from penstock.hooks.http_callback import make_http_callback
+def test_callbacks_are_made_in_the_order_of_the_options(server: Recorder) -> None:
+    penstock.commit_callback("audit")(lambda notice: None)
+    table = table_for(server.url, hoodie_write_commit_callback_on="false", penstock_commit_callbacks="audit,http")
+    try:
+        assert list(make_callbacks(HookContext(table))) == ["audit", "http_callback"]
+        assert list_senders(table.options) == ("http",)
+    finally:
+        del COMMIT_CALLBACKS.registered["audit"]
 
+
+def test_the_callback_may_run_twice(server: Recorder) -> None:
     table = table_for(server.url)
-    hook = make_http_callback(HookContext(table))
-    assert hook is not None
+    (hook,) = make_callbacks(HookContext(table)).values()
     off = TableState(table.storage, table.base_path, table.config, read_options({}), table.timeline)
     check_hook_may_run_twice(
         hook, HookContext(off), commit(), lambda: {request.headers["Idempotency-Key"] for request in server.received}

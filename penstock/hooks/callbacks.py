@@ -1,0 +1,58 @@
+"""The hooks of commit callbacks: Penstock's own, which `CALLBACKS` in `registered/hooks.py` lists, and functions of the user.
+
+A callback of Penstock is a module with a `Sender` and a function that makes it from the options, and one line in `CALLBACKS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock import options as o
+from penstock.hooks.commit_hook import Hook, HookContext
+from penstock.hooks.own_callbacks import OwnCallback
+from penstock.hooks.send_notices import Sender, SendNotices
+from penstock.load_part import load_part
+from penstock.options import Options
+from penstock.registered.hooks import CALLBACKS, find_commit_callback
+
+
+def make_callbacks(context: HookContext) -> Mapping[str, Hook]:
+    """Return a hook for each callback that the options name, in the order of the options.
+
+    Raises:
+        OptionError: no callback has one of the names, or an option of a callback is missing or wrong.
+    """
+    hooks: dict[str, Hook] = {}
+    for name in list_callbacks(context.table.options):
+        if name in CALLBACKS:
+            hooks[f"{name}_callback"] = SendNotices(context.table, make_sender(name, context.table.options))
+        else:
+            hooks[name] = OwnCallback(context.table, find_commit_callback(name))
+    return hooks
+
+
+def list_callbacks(options: Options) -> tuple[str, ...]:
+    """Return the names of the callbacks that the options ask for: names in `CALLBACKS`, and names that users registered."""
+    names: list[str] = []
+    if options[o.CALLBACK_ON]:
+        cls = options[o.CALLBACK_CLASS]
+        names.append(o.HUDI_CALLBACKS.get(cls, cls))
+    for name in options[o.COMMIT_CALLBACKS]:
+        if name not in names:
+            names.append(name)
+    return tuple(names)
+
+
+def list_senders(options: Options) -> tuple[str, ...]:
+    """Return the names of those callbacks in the options that send messages, which may wait in the outbox."""
+    return tuple(name for name in list_callbacks(options) if name in CALLBACKS)
+
+
+def make_sender(name: str, options: Options) -> Sender:
+    """Return the sender of a callback in `CALLBACKS`.
+
+    Raises:
+        OptionError: an option of the callback is missing or wrong.
+    """
+    sender: Sender = load_part(CALLBACKS[name])(options)
+    return sender
