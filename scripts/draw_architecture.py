@@ -76,7 +76,7 @@ class Step:
 UPSERT = (
     Step("door/write", "check options and save mode, open or create the table, roll back failed writes"),
     Step("write/operations", "upsert: the list of stages"),
-    Step("commit/change", "take an instant: <instant>.commit.requested"),
+    Step("commit/begin", "take an instant: <instant>.commit.requested"),
     Step("write/rows", "fit the schema, add record key and partition path, stage each row once as Arrow IPC", in_workers=True),
     Step("write/locate", "ask the index for the keys, assign new rows to small files and new file groups"),
     Step("commit/change", "inflight: the workload profile"),

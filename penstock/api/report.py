@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, o
 
 import pyarrow as pa
 
-from penstock.commit.change import FRESHNESS_MS, LATENCY_MS
+from penstock.commit.row_ages import FRESHNESS_MS, LATENCY_MS
 from penstock.hooks import PublishedCommit
 from penstock.progress import format_bytes
 from penstock.report_table import ColumnHead, ReportTable

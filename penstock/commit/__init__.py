@@ -1,1 +1,1 @@
-"""Publishes changes of a table atomically: `change.py` for commits, `swap_tables.py` for save mode `overwrite`."""
+"""Publishes changes of a table atomically: `begin.py` and `change.py` for commits, `swap_tables.py` for save mode `overwrite`."""

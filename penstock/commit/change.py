@@ -2,9 +2,9 @@
 
     requested → inflight → (data files, markers first) → completed
 
-`with begin(...)` creates the requested file. An error inside the block, or Ctrl-C, undoes everything. A crash (of this process,
-of the machine) leaves the instant pending, and the next write rolls it back. Only the completed file makes the new data files
-visible to readers.
+`with begin(...)`, in `begin.py`, creates the requested file. An error inside the block, or Ctrl-C, undoes everything. A crash (of
+this process, of the machine) leaves the instant pending, and the next write rolls it back. Only the completed file makes the new
+data files visible to readers.
 
 Every write and every table service that publishes a commit goes through `Change.prepare` and `Change.publish`, and with them
 through the hooks of the table (`penstock/hooks`).
@@ -15,33 +15,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock import clock
 from penstock import options as o
 from penstock.commit import markers
-from penstock.commit.claims import Completed, has_claims, is_marked_undone, run_transaction
-from penstock.commit.conflicts import check_conflicts, check_log_files
+from penstock.commit.claims import Completed, is_marked_undone, run_transaction
+from penstock.commit.conflicts import check_conflicts, check_log_files, check_not_restoring
 from penstock.commit.heartbeat import Heartbeat, check_alive
 from penstock.commit.modes import is_lazy, is_optimistic
 from penstock.commit.overlap import ConcurrentCommit, check_overlap, check_schema
+from penstock.commit.row_ages import measure_row_ages
 from penstock.commit.run_hooks import run_after_hooks, run_before_hooks
 from penstock.commit.swap_tables import final_table_path, is_written_aside
 from penstock.commit.table_lock import check_still_held, locked
-from penstock.errors import AlreadyExists, CommitUnknown, StorageError, TableChanged, WriteConflict
-from penstock.filegroup.markers import MarkerStyle, work_folder
+from penstock.errors import AlreadyExists, CommitUnknown, StorageError, WriteConflict
+from penstock.filegroup.markers import MarkerStyle
 from penstock.filegroup.partitions import check_not_nested, withdraw_partition
 from penstock.hooks import HookContext, PendingCommit, PublishedCommit, TableReader
 from penstock.interrupt import check_interrupt, is_interrupted
-from penstock.merge.kernels.event_time import EventTimeSpan
 from penstock.options.operation import Operation
 from penstock.progress import Stages
 from penstock.storage import join
 from penstock.table.state import TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
-from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
-from penstock.timeline.store import instant_path, request_instant, require_pending, transition
+from penstock.timeline.instant import Instant, State
+from penstock.timeline.store import instant_path, require_pending, transition
 from penstock.timeline.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -49,10 +47,6 @@ if TYPE_CHECKING:
 
 #: A last check before a commit is published, called with the commits that completed since the change was planned.
 CheckCommits = Callable[[Sequence[ConcurrentCommit]], None]
-
-#: Keys in the extra metadata of a commit: the age of the newest and of the oldest row that it changed, by event time.
-FRESHNESS_MS = "penstock.freshness.ms"
-LATENCY_MS = "penstock.latency.ms"
 
 
 class Change:
@@ -229,7 +223,7 @@ class Change:
         metadata = CommitMetadata(
             stats=tuple(stats),
             operation=operation.stored,
-            extra={**(extra or {}), **_row_ages(stats), "schema": schema},
+            extra={**(extra or {}), **measure_row_ages(stats), "schema": schema},
             replaced=replaced,
             compacted=compacted,
         )
@@ -310,7 +304,7 @@ class Change:
             """Check everything that a concurrent process may have changed; return the completed file to create."""
             self._is_publishing = False
             check_interrupt()
-            _check_not_restoring(self.table, timeline)
+            check_not_restoring(self.table, timeline)
             self._check_not_undone()
             commits: Sequence[ConcurrentCommit] = ()
             if self._run_file is None:
@@ -444,113 +438,3 @@ class Change:
             storage.delete(instant_path(base_path, self.instant.in_state(state)))
         markers.delete_markers(storage, base_path, self.time)
         self._heartbeat.end()
-
-
-@contextmanager
-def begin(table: TableState, action: Action, content: bytes = b"") -> Iterator[Change]:
-    """Create a requested instant and yield its `Change`. The `with` block writes the data files and publishes the commit.
-
-    If the block raises an error, the change is undone.
-
-    Unless several writers are allowed, two that begin at the same moment cannot both go on. The timeline is listed again after
-    the requested file was created. The writer with the later instant always finds the file of the earlier one, and raises
-    TableChanged.
-
-    Args:
-        table: the table with the timeline that the write is based on.
-        content: the content of the requested file.
-
-    Raises:
-        TableChanged: another write began or completed since the timeline was loaded; not if several writers are allowed.
-        WriteConflict: the table is being restored.
-    """
-    _check_not_restoring(table, table.timeline)
-    if is_optimistic(table) and not has_claims(table):
-        # A process that sees the instant of this write must see that transactions of the table have claims.
-        run_transaction(table, lambda timeline: None)
-    heartbeat = Heartbeat(table)
-    try:
-        # The heartbeat is announced before the instant is taken, so that no other process sees the instant without one.
-        instant = request_instant(
-            table.storage,
-            table.base_path,
-            action,
-            utc=table.config.timeline_utc,
-            content=content,
-            announce=heartbeat.announce,
-            check=partial(_check_unchanged, table),
-        )
-    except Exception:
-        with suppress(StorageError):
-            heartbeat.end()
-        raise
-    except BaseException:
-        heartbeat.stop()
-        raise
-    change = Change(table, instant, heartbeat)
-    with change.at_work():
-        yield change
-
-
-@contextmanager
-def begin_run(table: TableState, instant: Instant) -> Iterator[Change]:
-    """Create the inflight file of a plan and yield its `Change`. The `with` block runs the plan and publishes the commit.
-
-    If the block raises an error, the files of the run are deleted and the plan stays pending. If the process crashes, the next
-    run of the plan deletes the files.
-
-    Args:
-        instant: the requested instant of the plan.
-    """
-    heartbeat = Heartbeat(table)
-    # Announced before the inflight file exists: a process that sees an inflight plan without a heartbeat takes the run for dead.
-    heartbeat.announce(instant.time)
-    # Another process that takes this run for dead removes this file when it rolls the run back, and may then run the plan itself.
-    run_file = join(work_folder(table.base_path, instant.time), f"run-{clock.new_uuid()}")
-    change = Change(table, instant, heartbeat, run_file=run_file)
-    try:
-        change.start()  # raises if another process has made the plan inflight first
-    except BaseException:
-        heartbeat.stop()  # its file stays: it is that of the other process
-        raise
-    with change.at_work():
-        yield change
-
-
-def _row_ages(stats: Sequence[WriteStat]) -> dict[str, str]:
-    """Return entries for the extra metadata: the ages of the newest and the oldest changed row by event time, in milliseconds.
-
-    Return an empty dict if the write stats have no event times.
-    """
-    times = EventTimeSpan()
-    for stat in stats:
-        times = times.extend(EventTimeSpan(stat.min_event_time, stat.max_event_time))
-    now = clock.now_ms()
-    ages = {FRESHNESS_MS: times.freshness_ms(now), LATENCY_MS: times.latency_ms(now)}
-    return {key: str(age) for key, age in ages.items() if age is not None}
-
-
-def _check_unchanged(table: TableState, instant: Instant, timeline: Timeline) -> None:
-    """Raise TableChanged if a write began or completed since the table's timeline was loaded.
-
-    Args:
-        instant: the instant of this write.
-        timeline: the timeline as it is now, with the instant.
-    """
-    _check_not_restoring(table, timeline)
-    if is_optimistic(table):
-        return  # other writers are expected; conflicts are found when the commit is published
-    known = {*table.timeline.instants, instant}
-    for other in timeline.instants:
-        if other.action in WRITE_ACTIONS and other not in known:
-            raise TableChanged(f"write {other.file_name} of {table.base_path} came between. Run the write again")
-
-
-def _check_not_restoring(table: TableState, timeline: Timeline) -> None:
-    """Raise WriteConflict if a restore is pending on `timeline`."""
-    restore = timeline.pending_restore
-    if restore is not None:
-        raise WriteConflict(
-            f"Found pending restore in active timeline of {table.base_path}: {restore.file_name}. Finish the restore "
-            "with Table.restore, then run the write again"
-        )

@@ -1,4 +1,4 @@
-"""Checks that no concurrent process has replaced the file groups of a change, or unscheduled a compaction that it relies on.
+"""Checks that no concurrent process has replaced file groups of a change, unscheduled a compaction it relies on, or restores.
 
 `Change.publish` calls `check_conflicts` after the change was sealed (its tasks may create no more data files) and before its
 completed file is created. The check loads the timeline again, but only if the change writes to, or replaces, a file group that
@@ -157,3 +157,13 @@ def _replaced_by(table: TableState, instant: Instant) -> Replaced:
         if instant.is_completed:
             raise
         return {}  # the inflight file of most replace commits is empty
+
+
+def check_not_restoring(table: TableState, timeline: Timeline) -> None:
+    """Raise WriteConflict if a restore is pending on `timeline`."""
+    restore = timeline.pending_restore
+    if restore is not None:
+        raise WriteConflict(
+            f"Found pending restore in active timeline of {table.base_path}: {restore.file_name}. Finish the restore "
+            "with Table.restore, then run the write again"
+        )

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
-from penstock.commit.change import Change, begin
+from penstock.commit.begin import begin
+from penstock.commit.change import Change
 from penstock.formats.avro.container import write_container
 from penstock.table.listing import is_partition, list_merged_slices
 from penstock.table.state import TableState

@@ -16,7 +16,7 @@ from penstock.commit.replace import begin_replace, list_replaced_groups
 from penstock.hooks import PublishedCommit
 from penstock.options.operation import Operation
 from penstock.progress import Stages, format_count
-from penstock.services.planned import waits_for_writes
+from penstock.services.stored_plans import waits_for_writes
 from penstock.services.table_service import TableService
 from penstock.services.ttl import expired_partitions
 from penstock.table.state import TableState, read_table_schema, reload_timeline

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import CorruptFile, Unsupported
-from penstock.formats.avro.decode import Offsets
+from penstock.formats.avro.varints import Offsets
 
 _TRAILER_SIZE = 4096
 _TRAILER_MAGIC = b'TRABLK"$'

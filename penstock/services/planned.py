@@ -8,13 +8,7 @@ A subclass of `PlannedService` decides when a plan is due, what the plan holds, 
 function runs the tasks. This module does the rest, in the same way for all three services. A plan outlives a failed run: if the
 run raised an error, the run deletes its own files; if the process crashed, the next run deletes them.
 
-A plan names files that exist when it is made. A write that began earlier and is still under way may later add a file that the
-plan does not name, so no plan is made while a write is under way. A write may also begin while the plan is being made. Therefore
-the timeline is read again after the plan was stored, and the plan is deleted if a write had begun before its instant. Writers
-rely on this: a write takes into account only the plans whose instant is earlier than its own.
-
-With several writers (optimistic concurrency control) a plan is made while writes are pending, and stays. It leaves out the log
-files of pending writes. A write conflicts with a plan of its file groups when it commits.
+`stored_plans.py` stores plans on the timeline and finds them there. It says which writes a plan has to wait for.
 """
 
 from __future__ import annotations
@@ -25,29 +19,30 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from penstock.commit.change import begin_run
-from penstock.commit.claims import delete_undone_mark, mark_undone, run_transaction
-from penstock.commit.heartbeat import is_alive
+from penstock.commit.begin import begin_run
 from penstock.commit.markers import read_markers
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.commit.modes import is_optimistic
-from penstock.commit.table_lock import locked
-from penstock.errors import CorruptFile, OptionError, TableChanged, WriteConflict
+from penstock.errors import CorruptFile, WriteConflict
 from penstock.filegroup.model import FileSlice
-from penstock.formats.avro.container import read_container
 from penstock.hooks import PublishedCommit
 from penstock.options.operation import Operation
 from penstock.progress import Stages, TaskProgress, format_count
-from penstock.services.rollback.run import roll_back, run_rollback
+from penstock.services.stored_plans import (
+    find_pending,
+    pending_instants,
+    runs_elsewhere,
+    start_over,
+    store_plan,
+    waits_for_writes,
+    warn_not_planned,
+    writes_under_way,
+)
 from penstock.services.table_service import TableService
 from penstock.table.damaged_logs import warn_of_skipped_blocks
-from penstock.table.pending import find_pending_clusterings
 from penstock.table.state import TableState, read_table_schema, reload_timeline
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
-from penstock.timeline.store import instant_path, load_timeline, request_instant
-from penstock.timeline.timeline import Timeline
-from penstock.user_warning import warn_user
 from penstock.workers.driver_limit import fits_on_driver
 from penstock.workers.runner import Runner
 
@@ -232,7 +227,7 @@ def schedule(table: TableState, service: PlannedService[Any, Any], *, due: bool 
         instant = store_plan(table, service.action, service.encode_plan(table, plan))
         if instant is not None:
             return instant
-    _warn_not_planned(table, service.noun, "other writes came between again and again")
+    warn_not_planned(table, service.noun, "other writes came between again and again")
     return None
 
 
@@ -247,120 +242,6 @@ def _waits(table: TableState, service: PlannedService[Any, Any]) -> bool:
     if service.runs_alone:
         return bool(writes_under_way(table))  # no warning: concurrent writes are the normal reason to plan another time
     return waits_for_writes(table, service.noun)
-
-
-def store_plan(table: TableState, action: Action, content: bytes) -> Instant | None:
-    """Store a plan on the timeline and return its instant.
-
-    If a write began or completed after `table.timeline` was loaded and before the plan's instant, delete the plan again and
-    return None: the plan does not name the files of that write.
-
-    Args:
-        action: the action of the plan's instant.
-        content: the content of the requested file.
-    """
-    instant = request_instant(table.storage, table.base_path, action, utc=table.config.timeline_utc, content=content)
-    if is_optimistic(table):
-        return instant if _confirm_plan(table, instant) else None
-    known = {(i.time, i.action.family, i.state) for i in table.timeline.instants}
-    # Read the timeline only now that the plan is visible: a write either is in this timeline, or began later than the plan and
-    # takes it into account.
-    for other in load_timeline(table.storage, table.base_path).instants:
-        is_new = (other.time, other.action.family, other.state) not in known
-        if is_new and other.time < instant.time and other.action.family in WRITE_ACTIONS:
-            table.storage.delete(instant_path(table.base_path, instant))
-            return None
-    return instant
-
-
-def _confirm_plan(table: TableState, instant: Instant) -> bool:
-    """Keep a new plan if no write completed since `table.timeline` was loaded; otherwise delete it. Return whether it is kept.
-
-    The plan is visible before its transaction. So a write that completes later finds the plan, and conflicts with it if both
-    change the same file group.
-    """
-
-    def check(timeline: Timeline) -> None:
-        """Raise TableChanged if an earlier write completed, or an earlier plan was stored, since this plan was made."""
-        known = {i.time for i in table.timeline.instants}
-        for other in timeline.instants:
-            is_plan = not other.is_completed and other.action not in (Action.CLEAN, Action.ROLLBACK, Action.SAVEPOINT)
-            is_write = other.is_completed and other.action.family in WRITE_ACTIONS
-            is_new = other.time not in known or (is_write and other.time not in table.timeline.completed_times)
-            # A write or plan with a later instant has seen this plan.
-            if is_new and other.time < instant.time and (is_write or (is_plan and other.action not in WRITE_ACTIONS)):
-                raise TableChanged(f"{other.file_name} of {table.base_path} came between")
-
-    try:
-        with locked(table, instant.time):
-            run_transaction(table, check)
-    except BaseException as e:
-        is_kept = _withdraw_plan(table, instant)
-        if isinstance(e, TableChanged):
-            return is_kept
-        raise
-    return True
-
-
-def _withdraw_plan(table: TableState, instant: Instant) -> bool:
-    """Delete a plan that is not confirmed, unless a write has already put log files on top of it. Return whether it is kept.
-
-    The plan is marked first, then withdrawn in a transaction. So a write that relies on the plan finds the mark, or is found.
-    """
-    mark_undone(table, instant.time)
-    is_used = False
-
-    def check(timeline: Timeline) -> None:
-        """Note whether a write completed since the plan was visible."""
-        nonlocal is_used
-        is_used = any(time > instant.time for time in timeline.completed_times)
-
-    try:
-        run_transaction(table, check)
-        if not is_used:
-            table.storage.delete(instant_path(table.base_path, instant))
-    finally:
-        delete_undone_mark(table, instant.time)
-    return is_used
-
-
-def waits_for_writes(table: TableState, noun: str, own: str | None = None, since: TableState | None = None) -> bool:
-    """Return whether a plan cannot be made now because of other writes. If so, warn and name the first of these writes.
-
-    Args:
-        noun: what cannot be planned, for the warning, for example "compaction".
-        own: the instant time of the caller's own write, which is ignored; None if the caller does not write.
-        since: the table as loaded earlier. If given, writes that completed after it was loaded count too. None: only writes that
-            are under way count.
-    """
-    under_way = [instant for instant in writes_under_way(table) if instant.time != own]
-    if under_way:
-        name = under_way[0].file_name
-        _warn_not_planned(table, noun, f"write {name} is under way, or died and waits for the next write to undo it")
-        return True
-    if since is None:
-        return False
-    completed = sorted(table.timeline.completed_times - since.timeline.completed_times)
-    if completed:
-        _warn_not_planned(table, noun, f"write {completed[0]} came between")
-    return bool(completed)
-
-
-def _warn_not_planned(table: TableState, noun: str, reason: str) -> None:
-    """Warn that no plan is made now.
-
-    Args:
-        noun: the kind of plan, for example "compaction".
-        reason: why no plan is made, in words.
-    """
-    warn_user(f"no {noun} of {table.base_path} is planned now: {reason}")
-
-
-def writes_under_way(table: TableState) -> list[Instant]:
-    """Return the instants of pending writes. Pending plans of table services are not writes."""
-    # A clustering has the same action as a write that replaces file groups; only the plan in its file tells them apart.
-    clusterings = set(find_pending_clusterings(table).values())
-    return [i for i in table.timeline.pending if i.action in WRITE_ACTIONS and i.time not in clusterings]
 
 
 # Run
@@ -395,7 +276,7 @@ def run_pending(
     service.check_table(table)
     done = []
     for instant in service.list_pending(service.refresh(table)):
-        if not every and _runs_elsewhere(table, instant):
+        if not every and runs_elsewhere(table, instant):
             continue
         published = run_plan(spark, table, instant.time, service, stages)
         if published is not None:
@@ -548,73 +429,3 @@ def describe_runs(done: Sequence[PublishedCommit]) -> str | None:
         done: the commits of the runs.
     """
     return f"{len(done):,} plans run" if done else None
-
-
-# Resume
-
-
-def start_over(table: TableState, instant: Instant) -> TableState:
-    """Roll back the files that a crashed run of a plan left, if there was one.
-
-    Return a copy of the table with its timeline loaded again.
-
-    Args:
-        instant: the instant of the plan.
-
-    Raises:
-        OptionError: the plan is no longer pending.
-        WriteConflict: another process is running the plan.
-    """
-    for rollback in pending_instants(table, Action.ROLLBACK):
-        rollback_plan = _read_rollback_of(table, rollback, instant)
-        if rollback_plan is not None:
-            run_rollback(table, rollback, rollback_plan, keeps_plan=True)
-    table = reload_timeline(table)
-    current = find_pending(table, pending_instants(table, instant.action), instant.time, instant.action.value)
-    if current.state is State.REQUESTED:
-        return table
-    if _runs_elsewhere(table, current):
-        raise WriteConflict(f"{instant.action.value} {instant.time} of {table.base_path} is being run by another process")
-    roll_back(table, current, keeps_plan=True)
-    return reload_timeline(table)
-
-
-def _read_rollback_of(table: TableState, rollback: Instant, instant: Instant) -> Mapping[str, Any] | None:
-    """Read the plan of a pending rollback; return None if it does not roll back `instant`, or cannot be read.
-
-    Args:
-        rollback: the instant of the rollback.
-    """
-    try:
-        plan = read_container(table.storage.read(instant_path(table.base_path, rollback.in_state(State.REQUESTED))))
-    except (FileNotFoundError, CorruptFile):
-        return None  # the next write removes this rollback, or reports what is wrong with it
-    target = plan.get("instantToRollback") or {}
-    undoes_instant = target.get("commitTime") == instant.time and target.get("action") == instant.action.value
-    return plan if undoes_instant else None
-
-
-def _runs_elsewhere(table: TableState, instant: Instant) -> bool:
-    """Whether another process is running the plan at `instant`: its inflight file exists and its heartbeat is recent."""
-    return instant.state is not State.REQUESTED and is_alive(table, instant.time)
-
-
-def pending_instants(table: TableState, action: Action) -> list[Instant]:
-    """Return the requested and inflight instants of an action, oldest first."""
-    return [instant for instant in table.timeline.filter(action) if not instant.is_completed]
-
-
-def find_pending(table: TableState, pending: Sequence[Instant], time: str, noun: str) -> Instant:
-    """Return the instant in `pending` that has the instant time `time`.
-
-    Args:
-        noun: the kind of plan, for the message, for example "compaction".
-
-    Raises:
-        OptionError: there is no such instant. The message lists the times of all pending instants.
-    """
-    for instant in pending:
-        if instant.time == time:
-            return instant
-    known = ", ".join(instant.time for instant in pending) or "none"
-    raise OptionError(f"there is no pending {noun} at {time} on the timeline of {table.base_path}; pending: {known}")

@@ -23,7 +23,8 @@ from dataclasses import replace
 from functools import partial
 
 from penstock import options as o
-from penstock.commit.change import Change, begin
+from penstock.commit.begin import begin
+from penstock.commit.change import Change
 from penstock.commit.modes import is_optimistic
 from penstock.commit.replace import begin_replace, list_replaced_groups
 from penstock.errors import StorageError, TableChanged, WriteConflict

@@ -17,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import CorruptFile
-from penstock.formats.avro.decode import ColumnDecoder, Offsets, UnevenLists
+from penstock.formats.avro.decode import ColumnDecoder, UnevenLists
 from penstock.formats.avro.encode import encode_records
 from penstock.formats.avro.layout import AvroLayout, compile_layout
 from penstock.formats.avro.rows import can_read_rows, decode_rows
+from penstock.formats.avro.varints import Offsets
 from penstock.formats.cast import fit_to_schema
 from penstock.schema import avro_to_arrow
 from penstock.schema.avro import Avro, parse_avro

@@ -31,14 +31,12 @@ from penstock.formats.avro.layout import (
     constant_size,
     min_size,
 )
+from penstock.formats.avro.varints import Offsets, VarintReader, overlapping_runs
 
 #: If one step over all lists finds fewer items than this on average, decoding record by record is faster.
 FEWEST_PER_STEP = 16
 #: The most items of a list whose items take no bytes: the size of the record does not bound their number.
 _MOST_EMPTY_ITEMS = 1 << 16
-
-#: Byte offsets in a buffer, or numbers of items, one per record or value.
-Offsets = npt.NDArray[np.int64]
 
 
 class UnevenLists(Exception):
@@ -61,7 +59,7 @@ class ColumnDecoder:
         self._buffer = pa.py_buffer(buffer.to_pybytes() + bytes(8)) if is_short else buffer
         self._bytes = np.frombuffer(self._buffer, np.uint8)
         self._allow_uneven = allow_uneven
-        self._words: Any = self._overlapping_runs(8)
+        self._varints = VarintReader(self._buffer)
 
     def decode_columns(self, layout: AvroLayout, at: Offsets, ends: Offsets, target: pa.Schema) -> list[Any]:
         """Decode records; return the columns of `target` as Arrow arrays.
@@ -172,13 +170,6 @@ class ColumnDecoder:
                 return self._find_items(_entry_node(node), at, ends).stops
         raise AssertionError(node)
 
-    def _overlapping_runs(self, size: int) -> npt.NDArray[Any]:
-        """Return a view of the buffer whose item i is the `size` bytes from offset i on. Indexing the view gathers values."""
-        if not size:
-            return np.empty(len(self._bytes) + 1, "V0")
-        count = max(0, len(self._bytes) - size + 1)
-        return np.ndarray((count,), f"V{size}", self._buffer, 0, (1,))
-
     def _skip_bytes(self, at: Offsets, size: int, ends: Offsets) -> Offsets:
         """Return each offset of `at` plus `size`: the end of a value of that size. Raises CorruptFile if it is past `ends`."""
         stops = at + size
@@ -186,83 +177,12 @@ class ColumnDecoder:
             raise CorruptFile("a value reaches past the end of its record")
         return stops
 
-    def _read_varints(self, at: Offsets, ends: Offsets) -> tuple[npt.NDArray[np.uint64], Offsets]:
-        """Read the varint at each offset of `at`; return (the numbers, still zigzag-encoded; the offsets after them).
-
-        The eight bytes from each offset on are handled as one 64-bit word, with the first byte lowest. The last byte of a varint
-        is the first one whose high bit is not set. To find it, the word is reduced to that single bit and cast to float64: the
-        exponent of the float is the place of the bit.
-        """
-        if (at >= ends).any():
-            raise CorruptFile("a value begins past the end of its record")
-        first = self._bytes[at]
-        if first.max() < 0x80:
-            return first.astype(np.uint64), at + 1
-        words = self._words_at(at)
-        stop_bits = ~words & _HIGH_BITS
-        lowest = stop_bits & (~stop_bits + _ONE)
-        exponents = lowest.astype(np.float64).view(np.uint64) >> _U[52]
-        sizes = ((exponents - _U[1022]) >> _U[3]).astype(np.int64)
-        numbers = _pack_groups(words & (lowest - _ONE) & ~_HIGH_BITS)
-        if not stop_bits.all():
-            self._finish_long_numbers(numbers, sizes, words, stop_bits == 0, at, ends)
-        stops = at + sizes
-        if (stops > ends).any():
-            raise CorruptFile("a number reaches past the end of its record")
-        return numbers, stops
-
-    def _finish_long_numbers(
-        self,
-        numbers: npt.NDArray[np.uint64],
-        sizes: Offsets,
-        words: npt.NDArray[np.uint64],
-        is_long: npt.NDArray[np.bool_],
-        at: Offsets,
-        ends: Offsets,
-    ) -> None:
-        """Complete the varints of nine or ten bytes, which do not end within eight bytes: set `numbers` and `sizes` in place.
-
-        Args:
-            numbers: the decoded varints, still zigzag.
-            sizes: the number of bytes of each varint.
-            words: the first eight bytes of each varint.
-            is_long: a mask over the varints, true for those of nine or ten bytes.
-            at: the offset of each varint.
-            ends: the end of each varint's record.
-        """
-        ninth_at = at[is_long] + 8
-        if (ninth_at >= ends[is_long]).any():
-            raise CorruptFile("a number reaches past the end of its record")
-        ninth = self._bytes[ninth_at].astype(np.uint64)
-        has_tenth = ninth >= _U[0x80]
-        tenth_at = np.minimum(ninth_at + 1, len(self._bytes) - 1)
-        tenth = np.where(has_tenth, self._bytes[tenth_at], 0).astype(np.uint64)
-        if (tenth > _ONE).any():
-            raise CorruptFile("a number of more than 64 bits")
-        low = _pack_groups(words[is_long] & ~_HIGH_BITS)
-        numbers[is_long] = low | ((ninth & _U[0x7F]) << _U[56]) | (tenth << _U[63])
-        sizes[is_long] = np.where(has_tenth, 10, 9)
-
-    def _words_at(self, at: Offsets) -> npt.NDArray[np.uint64]:
-        """Return for each offset the next eight bytes as a little-endian number; zeros past the end of the buffer."""
-        last = len(self._bytes) - 8
-        if at[-1] <= last:
-            return np.asarray(self._words[at].view("<u8"), np.uint64)
-        clipped = np.minimum(at, last)
-        excess_bits = ((at - clipped) * 8).astype(np.uint64)
-        return np.asarray(self._words[clipped].view("<u8"), np.uint64) >> excess_bits
-
-    def _read_longs(self, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
-        """Read the Avro long at each offset of `at`; return (signed numbers, offsets after them)."""
-        zigzag, stops = self._read_varints(at, ends)
-        return (zigzag >> _ONE).view(np.int64) ^ -(zigzag & _ONE).view(np.int64), stops
-
     def _read_integers(self, node: IntegerNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
         """Read the Avro int or long at each offset of `at`; return (numbers, offsets after them).
 
         Raises CorruptFile if an int has more than 32 bits.
         """
-        numbers, stops = self._read_longs(at, ends)
+        numbers, stops = self._varints.read_longs(at, ends)
         if node.bits == 64:
             return numbers, stops
         ints = numbers.astype(np.int32)
@@ -275,7 +195,7 @@ class ColumnDecoder:
 
         Returns (offsets where the bytes of the values begin, offsets where they end).
         """
-        lengths, starts = self._read_longs(at, ends)
+        lengths, starts = self._varints.read_longs(at, ends)
         if (lengths < 0).any() or (lengths > ends - starts).any():
             raise CorruptFile("a length reaches past the end of its record")
         return starts, starts + lengths
@@ -304,7 +224,7 @@ class ColumnDecoder:
         self._skip_bytes(at, node.size, ends)
         if not node.size:
             return pa.array([b""] * len(at), node.arrow)
-        values = np.ascontiguousarray(self._overlapping_runs(node.size)[at])
+        values = np.ascontiguousarray(overlapping_runs(self._buffer, node.size)[at])
         return pa.Array.from_buffers(node.arrow, len(at), [None, pa.py_buffer(values.view(np.uint8))], null_count=0)
 
     def _decode_booleans(self, at: Offsets, ends: Offsets) -> Any:
@@ -320,7 +240,7 @@ class ColumnDecoder:
 
         Raises CorruptFile if the enum has no symbol of that number.
         """
-        numbers, stops = self._read_longs(at, ends)
+        numbers, stops = self._varints.read_longs(at, ends)
         if numbers.min() < 0 or numbers.max() >= len(node.symbols):
             raise CorruptFile(f"an enum of {len(node.symbols)} symbols has a number outside of them")
         return numbers, stops
@@ -400,10 +320,10 @@ class ColumnDecoder:
         start_parts: list[Offsets] = []
         open_lists = np.arange(len(at))
         while len(open_lists):
-            run_counts, stops = self._read_longs(at[open_lists], ends[open_lists])
+            run_counts, stops = self._varints.read_longs(at[open_lists], ends[open_lists])
             has_size = run_counts < 0
             if has_size.any():  # Avro: a negative count is followed by the size of the run in bytes
-                _, stops[has_size] = self._read_longs(stops[has_size], ends[open_lists[has_size]])
+                _, stops[has_size] = self._varints.read_longs(stops[has_size], ends[open_lists[has_size]])
                 run_counts = np.abs(run_counts)
             at[open_lists] = stops
             goes_on = run_counts != 0
@@ -495,25 +415,6 @@ class _Items:
     ends: Offsets
     counts: Offsets
     stops: Offsets
-
-
-_ONE = np.uint64(1)
-#: Numbers as numpy scalars, so that operations with arrays of uint64 return arrays of uint64 in every version of numpy.
-_U = {number: np.uint64(number) for number in (1, 2, 3, 4, 52, 56, 63, 0x7F, 0x80, 1022)}
-_HIGH_BITS = np.uint64(0x8080808080808080)
-#: Steps that join neighbouring groups of bits: 7+7, 14+14, 28+28. Each: the low groups, the high groups, and their shift.
-_PACKING = [
-    (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), _U[1]),
-    (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), _U[2]),
-    (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), _U[4]),
-]
-
-
-def _pack_groups(groups: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Remove the high bit of each of the eight bytes of a word and join the remaining bits to one number of 56 bits."""
-    for low, high, shift in _PACKING:
-        groups = (groups & low) | ((groups & high) >> shift)
-    return groups
 
 
 def _check_values(array: Any) -> None:

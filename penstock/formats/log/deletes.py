@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import CorruptFile, SchemaError, Unsupported
-from penstock.formats.avro.decode import ColumnDecoder, Offsets
+from penstock.formats.avro.decode import ColumnDecoder
 from penstock.formats.avro.encode import ShortSegment, encode_values, fuse_segments, join_segments, scatter_segment, value_bytes
 from penstock.formats.avro.layout import (
     BooleanNode,
@@ -32,6 +32,7 @@ from penstock.formats.avro.layout import (
     UnionNode,
     constant_size,
 )
+from penstock.formats.avro.varints import Offsets
 
 CONTENT_VERSION = 3
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from penstock.errors import CorruptFile
 from penstock.formats.avro.block import HEAD_BYTES, decode_records, read_record_count
-from penstock.formats.avro.decode import Offsets
+from penstock.formats.avro.varints import Offsets
 from penstock.formats.cast import fit_to_schema
 from penstock.schema import avro_to_arrow
 

@@ -28,15 +28,8 @@ from penstock.services.clustering.rewrite_group import RewriteTask, rewrite
 from penstock.services.clustering.rewrite_large import LargeGroup, rewrite_large
 from penstock.services.clustering.tasks import SINGLE_FILE, SORT_AND_SIZE, ClusteringTask, make_tasks
 from penstock.services.clustering.triggers import asks_for_clustering, is_due
-from penstock.services.planned import (
-    PlannedService,
-    PlanRun,
-    describe_runs,
-    pending_instants,
-    run_pending,
-    schedule,
-    schedule_and_run,
-)
+from penstock.services.planned import PlannedService, PlanRun, describe_runs, run_pending, schedule, schedule_and_run
+from penstock.services.stored_plans import pending_instants
 from penstock.table.pending import list_clustering_plans, load_clustering_plan
 from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.clustering_plan import ClusteringPlan, write_clustering_plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.errors import CorruptFile
 from penstock.index.consistent_hashing import drop_changed_rings
 from penstock.services.clustering.resize_buckets import is_resize
-from penstock.services.planned import find_pending, start_over
+from penstock.services.stored_plans import find_pending, start_over
 from penstock.table.pending import list_clustering_plans, load_clustering_plan
 from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.instant import Action, Instant, State

@@ -14,7 +14,7 @@ from penstock.errors import CorruptFile, OptionError, WriteConflict
 from penstock.filegroup.names import log_file_name, log_order, next_log_version, parse_log_name
 from penstock.services.compaction.planned_slices import missing_file
 from penstock.services.compaction.table_type import check_merge_on_read
-from penstock.services.planned import find_pending, pending_instants, writes_under_way
+from penstock.services.stored_plans import find_pending, pending_instants, writes_under_way
 from penstock.storage import join
 from penstock.table.listing import list_groups
 from penstock.table.pending import list_compaction_plans, load_compaction_plan

@@ -8,7 +8,7 @@ from datetime import datetime
 import pytest
 
 from penstock import options as o
-from penstock.commit.change import begin
+from penstock.commit.begin import begin
 from penstock.door.expire import expire_partitions
 from penstock.errors import OptionError, WriteConflict
 from penstock.filegroup.names import base_file_name, log_file_name

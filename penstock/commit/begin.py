@@ -1,0 +1,111 @@
+"""Begins a write, or the run of a table service's plan: takes the instant, with a heartbeat, and yields its `Change`.
+
+Unless several writers are allowed, a write begins only if no other write came between since its table was loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+
+from penstock import clock
+from penstock.commit.change import Change
+from penstock.commit.claims import has_claims, run_transaction
+from penstock.commit.conflicts import check_not_restoring
+from penstock.commit.heartbeat import Heartbeat
+from penstock.commit.modes import is_optimistic
+from penstock.errors import StorageError, TableChanged
+from penstock.filegroup.markers import work_folder
+from penstock.storage import join
+from penstock.table.state import TableState
+from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant
+from penstock.timeline.store import request_instant
+from penstock.timeline.timeline import Timeline
+
+
+@contextmanager
+def begin(table: TableState, action: Action, content: bytes = b"") -> Iterator[Change]:
+    """Create a requested instant and yield its `Change`. The `with` block writes the data files and publishes the commit.
+
+    If the block raises an error, the change is undone.
+
+    Unless several writers are allowed, two that begin at the same moment cannot both go on. The timeline is listed again after
+    the requested file was created. The writer with the later instant always finds the file of the earlier one, and raises
+    TableChanged.
+
+    Args:
+        table: the table with the timeline that the write is based on.
+        content: the content of the requested file.
+
+    Raises:
+        TableChanged: another write began or completed since the timeline was loaded; not if several writers are allowed.
+        WriteConflict: the table is being restored.
+    """
+    check_not_restoring(table, table.timeline)
+    if is_optimistic(table) and not has_claims(table):
+        # A process that sees the instant of this write must see that transactions of the table have claims.
+        run_transaction(table, lambda timeline: None)
+    heartbeat = Heartbeat(table)
+    try:
+        # The heartbeat is announced before the instant is taken, so that no other process sees the instant without one.
+        instant = request_instant(
+            table.storage,
+            table.base_path,
+            action,
+            utc=table.config.timeline_utc,
+            content=content,
+            announce=heartbeat.announce,
+            check=partial(_check_unchanged, table),
+        )
+    except Exception:
+        with suppress(StorageError):
+            heartbeat.end()
+        raise
+    except BaseException:
+        heartbeat.stop()
+        raise
+    change = Change(table, instant, heartbeat)
+    with change.at_work():
+        yield change
+
+
+@contextmanager
+def begin_run(table: TableState, instant: Instant) -> Iterator[Change]:
+    """Create the inflight file of a plan and yield its `Change`. The `with` block runs the plan and publishes the commit.
+
+    If the block raises an error, the files of the run are deleted and the plan stays pending. If the process crashes, the next
+    run of the plan deletes the files.
+
+    Args:
+        instant: the requested instant of the plan.
+    """
+    heartbeat = Heartbeat(table)
+    # Announced before the inflight file exists: a process that sees an inflight plan without a heartbeat takes the run for dead.
+    heartbeat.announce(instant.time)
+    # Another process that takes this run for dead removes this file when it rolls the run back, and may then run the plan itself.
+    run_file = join(work_folder(table.base_path, instant.time), f"run-{clock.new_uuid()}")
+    change = Change(table, instant, heartbeat, run_file=run_file)
+    try:
+        change.start()  # raises if another process has made the plan inflight first
+    except BaseException:
+        heartbeat.stop()  # its file stays: it is that of the other process
+        raise
+    with change.at_work():
+        yield change
+
+
+def _check_unchanged(table: TableState, instant: Instant, timeline: Timeline) -> None:
+    """Raise TableChanged if a write began or completed since the table's timeline was loaded.
+
+    Args:
+        instant: the instant of this write.
+        timeline: the timeline as it is now, with the instant.
+    """
+    check_not_restoring(table, timeline)
+    if is_optimistic(table):
+        return  # other writers are expected; conflicts are found when the commit is published
+    known = {*table.timeline.instants, instant}
+    for other in timeline.instants:
+        if other.action in WRITE_ACTIONS and other not in known:
+            raise TableChanged(f"write {other.file_name} of {table.base_path} came between. Run the write again")
