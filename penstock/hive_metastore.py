@@ -188,13 +188,16 @@ class Metastore:
 
 
 def parse_uris(uris: str, option: str = "the address") -> Sequence[tuple[str, int]]:
-    """Return host and port of each address in a comma-separated list.
+    """Return host and port of each address in a list such as `thrift://a:9083,thrift://b:9083`.
+
+    Args:
+        option: the option that holds the list, for the error.
 
     Raises:
         OptionError: the list is empty, or an address is not of the form `thrift://host:port`.
     """
     found = []
-    for uri in uris.split(","):
+    for uri in uris.rstrip(", ").split(","):
         try:
             parts = urlsplit(uri.strip())
             port = parts.port
@@ -202,7 +205,7 @@ def parse_uris(uris: str, option: str = "the address") -> Sequence[tuple[str, in
             parts = urlsplit("")
             port = None
         if parts.scheme != "thrift" or not parts.hostname:
-            raise OptionError(f"{option} is {uris!r}; expected addresses such as thrift://host:9083, with commas between them")
+            raise OptionError(f"{option} is {uris!r}; expected thrift://host:9083, several with commas")
         found.append((parts.hostname, port or _DEFAULT_PORT))
     return found
 

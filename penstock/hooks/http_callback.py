@@ -37,7 +37,7 @@ class _NoRedirects(HTTPRedirectHandler):
     """Makes a redirect a failure. A redirected POST would become a GET without the message."""
 
     def redirect_request(self, *args: Any, **kwargs: Any) -> None:
-        """Return None: the answer is not followed."""
+        """Return None, so that the redirect is not followed and counts as a failure."""
 
 
 @dataclass(frozen=True)
@@ -117,10 +117,19 @@ def make_http_sender(options: Options) -> HttpSender:
     }
     for name, value in options[o.CALLBACK_HTTP_HEADERS]:
         headers[name] = value
+    return make_sender(options, url, headers, options[o.CALLBACK_HTTP_TIMEOUT_SECONDS])
+
+
+def make_sender(options: Options, url: str, headers: Mapping[str, str], timeout_s: float) -> HttpSender:
+    """Return a sender to an address, with the attempts and certificates that the options of callbacks set.
+
+    Raises:
+        OptionError: a certificate cannot be read.
+    """
     return HttpSender(
         url=url,
         headers=headers,
-        timeout_s=options[o.CALLBACK_HTTP_TIMEOUT_SECONDS],
+        timeout_s=timeout_s,
         retries=options[o.CALLBACK_RETRIES],
         backoff_s=options[o.CALLBACK_BACKOFF_SECONDS],
         tls=make_tls(options) if url.startswith("https:") else None,

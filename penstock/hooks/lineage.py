@@ -1,4 +1,4 @@
-"""OpenLineage: events about the begin and the end of each write, posted to a server such as Marquez.
+"""Posts OpenLineage events about the beginning and the end of each write to a server such as Marquez.
 
 An event never changes what a write does. If it cannot be delivered, the write warns and goes on.
 """
@@ -13,7 +13,7 @@ from penstock import clock
 from penstock import options as o
 from penstock.errors import CallbackFailed
 from penstock.hooks.commit_hook import HookOutcome, PublishedCommit
-from penstock.hooks.http_callback import HttpSender, make_tls, split_credentials
+from penstock.hooks.http_callback import HttpSender, make_sender, split_credentials
 from penstock.hooks.outbox import Message
 from penstock.options import Options
 from penstock.schema import avro_to_spark
@@ -58,7 +58,7 @@ class LineageRun:
         self._send("COMPLETE", {}, {})
 
     def fail(self, error: BaseException) -> None:
-        """Report that the write failed, or that the user ended it."""
+        """Report that the write failed, or that the user interrupted it."""
         message = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
         facets = {"errorMessage": _facet("ErrorMessageRunFacet", "1-0-1", message=message, programmingLanguage="python")}
         self._send("ABORT" if isinstance(error, KeyboardInterrupt) else "FAIL", facets, {})
@@ -105,14 +105,7 @@ def make_lineage_run(options: Options, base_path: str) -> LineageRun | None:
     if key:
         headers["Authorization"] = f"Bearer {key}"
     headers["Content-Type"] = "application/json"
-    sender = HttpSender(
-        url=url,
-        headers=headers,
-        timeout_s=options[o.LINEAGE_TIMEOUT_SECONDS],
-        retries=options[o.CALLBACK_RETRIES],
-        backoff_s=options[o.CALLBACK_BACKOFF_SECONDS],
-        tls=make_tls(options) if url.startswith("https:") else None,
-    )
+    sender = make_sender(options, url, headers, options[o.LINEAGE_TIMEOUT_SECONDS])
     table_name = base_path.rpartition("/")[2]
     job_name = options[o.LINEAGE_JOB] or f"{table_name}.{options[o.OPERATION].value}"
     return LineageRun(sender, clock.new_uuid(), options[o.LINEAGE_NAMESPACE], job_name, base_path)

@@ -175,7 +175,7 @@ def test_partition_paths_that_do_not_fit_the_extractor_stop_the_commit(spark: An
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({SYNC + "metastore.uris": "localhost:9083"}, "expected addresses such as thrift://host:9083"),
+        ({SYNC + "metastore.uris": "localhost:9083"}, "expected thrift://host:9083"),
         ({TOOL: "org.apache.hudi.sync.datahub.DataHubSyncTool"}, "@penstock.sync_tool"),
         ({SYNC + "partition_extractor_class": "com.example.Mine"}, "partition_extractor_class"),
         ({SYNC + "table_properties": "nonsense"}, "expected key=value"),

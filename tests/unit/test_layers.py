@@ -191,7 +191,6 @@ def test_no_module_imports_or_runs_a_name_from_data() -> None:
         "__init__.py",
         "load_part.py",  # classes and functions that LOCKS, INDEXES, CALLBACKS and the payloads' tables name, all constants
         "keys/make_generator.py",  # modules that GENERATORS names, a constant of the package
-        "registered/registry.py",
         "workers/run_kernels.py",  # task descriptions that the driver pickled, inside the function that Spark unpickles
         "cli/commands/explain_merge.py",
     }  # the last: an argument

@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 from penstock.hive_metastore import metastore_types
 
-_PORT = 9083
-
-
-def parse_uris(text: str) -> list[tuple[str, int]]:
-    """Return host and port of each address in a list such as `thrift://a:9083,thrift://b:9083`.
-
-    Raises:
-        ValueError: an address has another form.
-    """
-    addresses = []
-    for uri in text.split(","):
-        if not uri.strip():
-            continue
-        scheme, separator, rest = uri.strip().partition("://")
-        host, _, port = (rest if separator else scheme).rstrip("/").partition(":")
-        if not host or (separator and scheme != "thrift") or not (port or str(_PORT)).isdigit():
-            raise ValueError(uri)
-        addresses.append((host, int(port or _PORT)))
-    return addresses
-
 
 class LockConnection:
     """A connection to one of several metastores that serve the same tables. Calls of several threads take turns."""
 
-    def __init__(self, addresses: list[tuple[str, int]], timeout_s: float) -> None:
+    def __init__(self, addresses: Sequence[tuple[str, int]], timeout_s: float) -> None:
         self._addresses = addresses
         self._timeout_ms = int(timeout_s * 1000)
         self._client: Any = None

@@ -14,11 +14,11 @@ from typing import Any
 
 from penstock import clock
 from penstock import options as o
-from penstock.commit.locks.hive_connection import LockConnection, parse_uris
+from penstock.commit.locks.hive_connection import LockConnection
 from penstock.commit.locks.lease import Lease, Waits
 from penstock.commit.locks.lock import LockContext, LockHolder, LockProvider
 from penstock.errors import OptionError, PenstockError, StorageError
-from penstock.hive_metastore import metastore_types
+from penstock.hive_metastore import metastore_types, parse_uris
 from penstock.process import this_process
 
 _AGENT = "penstock"
@@ -43,12 +43,7 @@ class HiveMetastoreLock(LockProvider):
         self._database = _require(context, o.LOCK_METASTORE_DATABASE)
         self._table = _require(context, o.LOCK_METASTORE_TABLE)
         self._named_by, self._uris = _find_uris(context)
-        try:
-            addresses = parse_uris(self._uris)
-        except ValueError:
-            addresses = []
-        if not addresses:
-            raise OptionError(f"option '{self._named_by}' is '{self._uris}'; expected thrift://host:9083, several with commas")
+        addresses = parse_uris(self._uris, f"option '{self._named_by}'")
         self._types = metastore_types()
         self._metastore = LockConnection(addresses, _ANSWER_S)
         self._lock_id: int | None = None
@@ -56,7 +51,7 @@ class HiveMetastoreLock(LockProvider):
 
     @property
     def place(self) -> str:
-        """The table and the metastore."""
+        """The table and the metastore, for messages."""
         return f"metastore table {self._database}.{self._table} at {self._uris}"
 
     @property
@@ -139,7 +134,7 @@ class HiveMetastoreLock(LockProvider):
         return True
 
     def holder(self) -> LockHolder | None:
-        """Return who has the lock; of a writer of Hudi, user and host."""
+        """Return the holder of the lock; for a writer of Hudi, its user and host."""
         holding = self._list_holding()
         return _holder_of(holding[0]) if holding else None
 
