@@ -1,4 +1,4 @@
-"""How many writers may work at once, and when a failed write is rolled back, as the options say."""
+"""The concurrency mode and the policy for failed writes, as the options set them."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ commits that cannot both stand:
 
 - both changed or replaced the same file group;
 - one replaced a whole partition, or the table, and the other wrote to it;
-- with the bucket index, both wrote to the same bucket, though it be new;
+- with the bucket index, both wrote to the same bucket, even if it is a new one;
 - the earlier one changed the table's schema: the later one would publish the schema as it was before;
 - a compaction or clustering was planned for a file group that this write changed without knowing of the plan.
 
@@ -40,7 +40,7 @@ _BUCKET_DIGITS = 8
 
 @dataclass(frozen=True)
 class WriteSet:
-    """What a commit changed, as far as other commits may conflict with it."""
+    """The file groups, buckets and partitions that a commit changed. Two commits conflict if their write sets overlap."""
 
     #: File groups that existed before and that the commit changed or replaced.
     groups: frozenset[GroupId]

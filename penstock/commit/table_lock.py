@@ -64,7 +64,7 @@ def locked(table: TableState, instant: str = "") -> Iterator[HeldLock | None]:
     """Hold the table's lock while the `with` block runs. Do nothing with a single writer, or inside another locked section.
 
     Args:
-        instant: the instant that is published, for those who ask who holds the lock.
+        instant: the instant that is published, which `LockProvider.holder` shows.
 
     Raises:
         LockTimeout: another writer holds the lock.

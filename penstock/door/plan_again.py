@@ -21,7 +21,7 @@ _ATTEMPTS = 5
 
 
 def plan_until_it_holds(query: Query, table: TableState, use: Callable[[QueryPlan], T]) -> T:
-    """Plan a query and return what `use` makes of the plan. Plan it again if the table changes while it is planned.
+    """Plan a query, call `use` with the plan, and return its result. Plan it again if the table changes while it is planned.
 
     Args:
         table: the state of the table to start with.

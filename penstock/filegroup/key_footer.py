@@ -178,7 +178,10 @@ def has_java_order(text: str) -> bool:
 
 
 def _has_high_bytes(keys: pa.Array) -> bool:
-    """Whether a key may have a character from U+E000 on. The first byte of such a character is 0xEE or more in UTF-8."""
+    """Whether Java may order these keys differently than Arrow, which compares bytes: a key has a character from U+E000 on.
+
+    The first byte of such a character is 0xEE or more in UTF-8.
+    """
     _, offsets, data = keys.buffers()
     if data is None:
         return False

@@ -15,7 +15,7 @@ from penstock.table.state import KEEPS_SCHEMA
 
 
 class CatalogSync(Hook):
-    """Checks a commit against the catalog before it is published, and registers it afterwards."""
+    """Checks a commit against the catalog before it is published, and syncs the table afterwards."""
 
     def __init__(self, context: HookContext) -> None:
         self._context = context

@@ -31,7 +31,7 @@ class Metrics(Hook):
     reporters: tuple[Reporter, ...]
 
     def after_commit(self, commit: PublishedCommit) -> None:
-        """Report the metrics of a commit. An error of a reporter is reported by the caller."""
+        """Report the metrics of a commit. The caller makes an error of a reporter a warning."""
         table = self.context.table
         action = _ACTIONS.get(commit.operation, commit.action)
         values = _count_commit(table, commit, self.context.stages)

@@ -1,4 +1,4 @@
-"""`CommitNotice`: what callbacks are called with after a commit; and the message that is sent to other systems, as JSON."""
+"""`CommitNotice`, the argument of callbacks after a commit, and its JSON form, the message to other systems."""
 
 from __future__ import annotations
 

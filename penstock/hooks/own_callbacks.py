@@ -18,6 +18,6 @@ class OwnCallback(Hook):
     function: Callable[[CommitNotice], object]
 
     def after_commit(self, commit: PublishedCommit) -> None:
-        """Call the function with the notice of the commit. What the function raises is reported by the caller."""
+        """Call the function with the notice of the commit. The caller makes an error of the function a warning."""
         if is_announced(commit):
             self.function(make_notice(self.table, commit))

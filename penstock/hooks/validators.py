@@ -137,7 +137,7 @@ def _split_queries(name: str, option: Option[str], options: Options) -> tuple[st
 
 @dataclass(frozen=True)
 class SameResult:
-    """Refuses a commit that changes the result of a query. Results are compared as bags of rows."""
+    """Refuses a commit that changes the result of a query. The order of rows does not count."""
 
     name: str
     queries: tuple[str, ...]

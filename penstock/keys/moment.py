@@ -1,7 +1,7 @@
-"""Times as Spark expressions: the wall clock time in a zone, and the text that a Joda-Time pattern prints.
+"""Spark expressions for times: convert UTC to the wall clock time of a zone, and print a time by a Joda-Time pattern.
 
-All times are milliseconds as numbers: since 1970 in UTC (`utc`), or the same count by the wall clock of a zone (`wall`). Fields
-are computed from `wall` by arithmetic, so they depend neither on the session's time zone nor on its parser policy.
+A time is a number of milliseconds since 1970-01-01 00:00: in UTC (`utc`), or on the wall clock of a zone (`wall`). Fields are
+computed from `wall` by arithmetic, so they depend neither on the session's time zone nor on its parser policy.
 """
 
 from __future__ import annotations

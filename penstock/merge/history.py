@@ -70,9 +70,9 @@ class KeepHistory(JoiningMerger):
         return kind
 
     def _make_ranking(self, kind: pa.ListType) -> Callable[[pa.Array], Positions] | None:
-        """Return a function that computes a number for each version, by which the versions of a row are sorted.
+        """Return a function that computes a sort number for each version of a row; None if versions lack the ordering column.
 
-        The numbers compare as the ordering values do. None if versions do not keep the ordering column.
+        The numbers have the order of the ordering values.
 
         Args:
             kind: the type of the history column, a list of structs.

@@ -35,7 +35,7 @@ _AHEAD_BYTES = 256 * 1024 * 1024
 
 @dataclass(frozen=True)
 class ArrowScan:
-    """A query plan with the columns and the filter of its rows."""
+    """The rows of a query plan that are read without Spark, with some of their columns and a filter."""
 
     plan: QueryPlan
     #: The columns of the batches, with their types.
@@ -122,7 +122,7 @@ class _Reading:
 
     @classmethod
     def of(cls, scan: ArrowScan) -> _Reading:
-        """Return what the threads of a scan need."""
+        """Return the plan, rules and columns that the threads of a scan share."""
         plan = scan.plan
         known = all_columns(plan)
         names = {*scan.schema.names, *_find_columns(scan.where, known)}

@@ -1,4 +1,4 @@
-"""Which rows a query takes from a file slice with logs, in Arrow: the same for Spark's workers and for queries without Spark."""
+"""Chooses how a query reads a file slice with logs. Spark's workers and queries without Spark use the same functions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RowReader = Callable[[Storage, FileSlice, MergeRules, Sequence[str], "LogScan | 
 
 
 def build_query_rules(plan: QueryPlan) -> MergeRules:
-    """Return how a query merges base files and logs. The plan must have a schema, as every table with files has."""
+    """Return the rules by which a query merges base files and logs. The plan must have a schema."""
     assert plan.schema is not None
     skip_merge = plan.query.options[o.MERGE_TYPE] == "skip_merge"
     return build_merge_rules(plan.table, plan.schema, as_of=plan.query.as_of, skip_merge=skip_merge)

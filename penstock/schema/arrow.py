@@ -84,7 +84,7 @@ _SIMPLE: list[tuple[Callable[[pa.DataType], bool], Type]] = [
 
 
 def _read_type(kind: Any, path: Path) -> Type:
-    """Convert an Arrow type to a type of the model. Raise SchemaError if a Hudi table cannot have the type.
+    """Convert an Arrow type to a type of `schema/model.py`. Raise SchemaError if a Hudi table cannot have the type.
 
     Args:
         path: the path of the column, for the error message.

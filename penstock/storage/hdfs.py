@@ -270,7 +270,7 @@ class _NewFile:
         self.closed = False
 
     def write(self, data: Any) -> int:
-        """Add bytes."""
+        """Append bytes to the file."""
         self._try(lambda: self._writer.write(data))
         self._written += len(data)
         return len(data)

@@ -75,7 +75,7 @@ class Upload:
         self.closed = False
 
     def write(self, data: Any) -> int:
-        """Add bytes. Waits while too many parts are under way."""
+        """Append bytes to the file. Waits while too many parts are under way."""
         view = memoryview(data).cast("B")
         self._written += len(view)
         if self._writer is None and len(self._buffer) + len(view) <= PART_BYTES:

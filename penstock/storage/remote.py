@@ -1,4 +1,4 @@
-"""Opens paths of object stores and HDFS: takes a path apart, finds its settings, and makes the storage."""
+"""Opens paths of object stores and HDFS: splits the path, finds the settings, and makes the storage."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def _find_endpoint(bucket: str, sources: Sources) -> dict[str, str]:
 
 
 def _is_address(host: str) -> bool:
-    """Whether a host is an IP address or this machine: the bucket cannot be a part of its name."""
+    """Whether a host is `localhost` or an IP address. The bucket is then in the path of a request, not in the host name."""
     return host == "localhost" or ":" in host or host.replace(".", "").isdigit()
 
 

@@ -1,4 +1,4 @@
-"""Where the settings of a remote storage come from, and in which order.
+"""Finds the settings of a remote storage, in three places in a fixed order.
 
 A setting is looked up in three places: the Hadoop settings of the session (`fs.s3a.*`, `fs.gs.*`, `fs.azure.*`, `dfs.*`), the
 environment and files of the cloud (`AWS_*`, `~/.aws`, `GOOGLE_APPLICATION_CREDENTIALS`, `AZURE_*`), and the options

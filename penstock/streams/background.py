@@ -99,7 +99,7 @@ class BackgroundServices:
             self._thread.start()
 
     def wake(self) -> None:
-        """Let the thread look for work: a batch was committed."""
+        """Wake the thread after a batch was committed, so that it runs the services that are due."""
         self._work.set()
 
     def wait(self, timeout_s: float) -> None:

@@ -20,7 +20,7 @@ _REGISTRIES = (MERGE_FUNCTIONS, COMMIT_CALLBACKS, VALIDATORS, LOCK_PROVIDERS, SY
 
 @dataclass(frozen=True)
 class CarriedFunctions:
-    """Registered functions. Pickled by value."""
+    """Functions that the user registered in the program. Pickled by value to the process that writes the batches."""
 
     functions: tuple[Registered, ...] = ()
 

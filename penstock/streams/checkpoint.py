@@ -28,7 +28,7 @@ _OFFSETS = "offsets"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A Spark checkpoint as a stream finds it when it starts."""
+    """The state of a Spark checkpoint when a stream starts: its id, its table, and whether Spark has used it."""
 
     #: The random id that tells this checkpoint from others. Commits record it.
     checkpoint_id: str

@@ -1,7 +1,7 @@
-"""The number of a stream's last batch, in the extra metadata of the commit that holds the rows of the batch.
+"""Stores the number of a stream's batch in the extra metadata of the batch's commit, and finds the last batch of a stream.
 
-Hudi's key holds the identifier of the stream and the number of the batch. Hudi and Penstock read each other's. Penstock adds the
-id of the Spark checkpoint, which tells apart two streams that use one identifier.
+The entry holds the identifier of the stream and the number of the batch under Hudi's key, so Hudi and Penstock read each other's
+entries. Penstock adds the id of the Spark checkpoint, which tells apart two streams that use one identifier.
 """
 
 from __future__ import annotations

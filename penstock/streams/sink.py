@@ -40,7 +40,7 @@ class _BatchIsCommitted(Exception):
 
 @dataclass(frozen=True)
 class StreamSink:
-    """One stream into a table. Called with each batch. Pickled to a Connect server."""
+    """The function of `foreachBatch` that writes the batches of one stream to a table. Pickled to a Connect server."""
 
     #: Tells this start of the stream from others, in the process that writes the batches.
     run_id: str
@@ -156,7 +156,7 @@ _RUNS: dict[str, StreamRun] = {}
 
 
 def find_run(sink: StreamSink, spark: Any) -> StreamRun:
-    """Return the running stream of a sink. It is made, and its services started, the first time.
+    """Return the run of a stream in this process. The first call makes it and starts its services in the background.
 
     Args:
         spark: the session whose jobs the services start.
@@ -169,7 +169,7 @@ def find_run(sink: StreamSink, spark: Any) -> StreamRun:
 
 
 def forget_run(sink: StreamSink) -> None:
-    """Forget a stream that did not start."""
+    """Remove the run of a stream whose query did not start."""
     _RUNS.pop(sink.run_id, None)
 
 

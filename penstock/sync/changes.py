@@ -1,4 +1,4 @@
-"""Which partitions a sync must look at: those that commits since the last sync wrote or dropped, or all of them.
+"""Finds the partitions that a sync compares with the catalog: those that commits changed since the last sync, or all of them.
 
 The commits say what changed, so the table is not listed, unless the last sync is unknown, or is not on the active timeline.
 """
@@ -22,7 +22,7 @@ from penstock.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class SyncPoint:
-    """How far a sync came: the last commit, and the latest time at which a commit completed. Empty: never synced."""
+    """The last commit that a sync registered, and the latest completion time of a commit. Empty before the first sync."""
 
     commit: str = ""
     completion: str = ""
@@ -38,7 +38,7 @@ class SyncedState:
 
     @property
     def point(self) -> SyncPoint:
-        """How far a sync of this state comes."""
+        """The sync point that a sync of this state stores in the catalog."""
         last = self.table.timeline.last_write
         times = [self.completed_at[write.file_name] for write in self.table.timeline.writes]
         return SyncPoint(last.time if last else "", max(times, default=""))
@@ -69,7 +69,7 @@ def find_changes(state: SyncedState, since: SyncPoint, *, incremental: bool = Tr
     """Return the partitions that changed since a sync.
 
     Args:
-        since: how far the last sync came, as the catalog says.
+        since: the sync point of the last sync, from the catalog.
         incremental: whether to rely on the commits; if false, the table is listed.
     """
     table = state.table
@@ -123,7 +123,7 @@ def _find_dropped(metadata: Mapping[Instant, CommitMetadata], cleaned: Mapping[s
 
 
 def _read_cleaned(table: TableState, since: str) -> dict[str, str]:
-    """Return the partitions that cleans since a time left without files, each with the time of the clean."""
+    """Return the partitions whose last files were deleted by a clean since an instant time, each with the time of the clean."""
     cleaned = {}
     for instant in table.timeline.filter(Action.CLEAN, state=State.COMPLETED):
         if instant.time <= since:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClientRequest:
-    """What a client is opened with: the settings of the sync, and the Spark session if there is one."""
+    """The arguments with which a client is opened: the settings of the sync, and the Spark session if there is one."""
 
     settings: SyncSettings
     spark: SparkSession | None = None

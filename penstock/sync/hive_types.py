@@ -38,7 +38,7 @@ def to_columns(struct: Struct, *, with_timestamps: bool, with_comments: bool = F
 
 
 def hive_type(kind: Type, with_timestamps: bool) -> str:
-    """Return the Hive type of a type of the model, in lower case and without spaces."""
+    """Return the Hive type for the type of a column, in lower case and without spaces."""
     match kind:
         case Simple():
             if kind in _TIMESTAMPS:

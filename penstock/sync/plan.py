@@ -19,7 +19,7 @@ LAST_COMPLETION = "last_commit_completion_time_sync"
 
 @dataclass(frozen=True)
 class TablePlan:
-    """What a sync does to one table of the catalog, before its partitions."""
+    """The changes that a sync makes to one table of the catalog. They come before the changes to its partitions."""
 
     #: The table as it is afterwards.
     table: CatalogTable
@@ -31,7 +31,7 @@ class TablePlan:
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """What a sync does to the partitions of one table of the catalog."""
+    """The changes that a sync makes to the partitions of one table of the catalog."""
 
     add: tuple[CatalogPartition, ...] = ()
     move: tuple[CatalogPartition, ...] = ()
@@ -42,7 +42,7 @@ class PartitionPlan:
 
 
 def plan_table(wanted: CatalogTable, found: CatalogTable | None) -> TablePlan:
-    """Return how the catalog's entry becomes the wanted one. Comments and properties that only the catalog has stay.
+    """Return the changes that make the catalog's entry the wanted one. Comments and properties that only the catalog has stay.
 
     Args:
         wanted: the entry as a first sync would create it.
@@ -108,14 +108,14 @@ def plan_partitions(settings: SyncSettings, changes: PartitionChanges, found: Se
 
 
 def read_sync_point(table: CatalogTable | None) -> SyncPoint:
-    """Return how far the last sync came, from the properties of the catalog's entry."""
+    """Return the sync point of the last sync, from the properties of the catalog's entry."""
     if table is None:
         return SyncPoint()
     return SyncPoint(table.properties.get(LAST_COMMIT) or "", table.properties.get(LAST_COMPLETION) or "")
 
 
 def with_sync_point(table: CatalogTable, point: SyncPoint, path: str) -> CatalogTable:
-    """Return the catalog's entry with the properties that say how far the sync came, and with the table's path, as Hudi does."""
+    """Return the catalog's entry with the sync point and the table's path in its properties, as Hudi stores them."""
     if not point.commit:
         return table
     properties = {**table.properties, LAST_COMMIT: point.commit, LAST_COMPLETION: point.completion}

@@ -125,7 +125,7 @@ def _sync_view(
     """Sync one table of the catalog.
 
     Args:
-        known: changes that were found for another view of the same table, by the point that they begin at.
+        known: the changes since a sync point, by that sync point. Filled here, and reused for the other views of the table.
     """
     found = client.get_table(settings.database, view.name)
     plan = plan_table(settings.table_of(view), found)

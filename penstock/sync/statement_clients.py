@@ -1,4 +1,4 @@
-"""The clients of modes `jdbc` and `hiveql`: statements create databases and tables; the metastore answers what it holds.
+"""The clients of modes `jdbc` and `hiveql`: they create databases and tables by statements, and read them from the metastore.
 
 As in Hudi, both modes need the metastore too: properties are read and changed there. Columns are changed there as well, because
 Hive's `REPLACE COLUMNS` has no equivalent on other servers of its protocol.

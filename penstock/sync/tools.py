@@ -55,7 +55,7 @@ def run_tools(table: TableState, spark: SparkSession | None = None) -> list[Sync
 
 
 def check_tools_before_commit(table: TableState, commit: CommitMetadata, spark: SparkSession | None = None) -> None:
-    """Check before a commit is published that its sync will not be refused. A catalog that does not answer is no reason.
+    """Check before a commit is published that its sync will not be refused. A catalog that does not answer is not an error.
 
     Args:
         commit: what the commit will hold: its schema and its partitions.

@@ -1,4 +1,4 @@
-"""What the task descriptions of one part share. A part is the descriptions that one Spark task runs, one after another.
+"""The state that the task descriptions of one part share. A part is the task descriptions that one Spark task runs in turn.
 
 One Spark task may run thousands of descriptions that each write a small file. A sync per file would take longer than everything
 else. So the files of a part are synced together, after its last description and before its results are returned. And

@@ -22,7 +22,7 @@ class HeldLock:
     attempts: int
 
     def is_held(self) -> bool:
-        """Whether the lock is still held: not expired, broken or taken over. The server or file is asked."""
+        """Whether the lock is still held: not expired, broken or taken over. Asks the server, or reads the file."""
         return self.lock.is_held()
 
 
@@ -34,7 +34,7 @@ def hold_lock(lock: LockProvider, instant: str = "") -> Iterator[HeldLock]:
     pauses of at most `hoodie.write.lock.client.wait_time_ms_between_retry`, with jitter.
 
     Args:
-        instant: the instant that will be published, which others see in `LockProvider.holder`.
+        instant: the instant that will be published, which `LockProvider.holder` shows to other processes.
 
     Raises:
         LockTimeout: another writer holds the lock.

@@ -33,7 +33,7 @@ _IS_SAME = "attribute_exists(#k) AND #v = :seen"
 
 
 class DynamoDbLock(LockProvider):
-    """A lock by an item of DynamoDB that is written under conditions."""
+    """The lock of a table by an item of a DynamoDB table, which is written with conditional puts."""
 
     name = "dynamodb"
 
@@ -60,7 +60,7 @@ class DynamoDbLock(LockProvider):
 
     @property
     def place(self) -> str:
-        """The item and its table."""
+        """The item and its DynamoDB table, for messages."""
         return f"DynamoDB item {self._key} of table {self._table}"
 
     def check(self) -> None:
@@ -173,7 +173,7 @@ class DynamoDbLock(LockProvider):
         return lease is not None and lease.renew()
 
     def holder(self) -> LockHolder | None:
-        """Return the owner of the item; of a writer of Hudi, the name that it has there."""
+        """Return the holder that the item names; for a writer of Hudi, only its owner name is known."""
         with self._typed_errors():
             item = self._read()
         if item is None or item.get(_RELEASED, {}).get("S") == "1":

@@ -27,7 +27,7 @@ _GUARD_S_MIN = 60.0
 
 
 class FileSystemLock(LockProvider):
-    """A lock by the existence of a file."""
+    """The lock of a table that is held as long as a file exists."""
 
     name = "filesystem"
 
@@ -49,7 +49,7 @@ class FileSystemLock(LockProvider):
 
     @property
     def place(self) -> str:
-        """The lock file."""
+        """The path of the lock file, for messages."""
         return f"file {self._path}"
 
     def check(self) -> None:
@@ -114,7 +114,7 @@ class FileSystemLock(LockProvider):
         return found is not None and found.owner == mine.owner
 
     def holder(self) -> LockHolder | None:
-        """Return the holder that the lock file names; for a file of Hudi, its age and what it says of a thread."""
+        """Return the holder that the lock file names; for a file of Hudi, the time of the file and the thread that it names."""
         found = self._read()
         return None if found is None else _holder_of(*found)
 

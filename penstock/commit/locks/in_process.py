@@ -33,7 +33,7 @@ class InProcessLock(LockProvider):
 
     @property
     def place(self) -> str:
-        """The table."""
+        """The path of the table, for messages."""
         return f"lock of {self.context.base_path} in this process"
 
     def _take(self, mine: LockHolder, deadline_s: float) -> bool:
@@ -48,12 +48,12 @@ class InProcessLock(LockProvider):
         return self._slot.turns.current == mine.owner
 
     def holder(self) -> LockHolder | None:
-        """Return the thread's process, instant and time; None if the lock is free."""
+        """Return this process, with instant and time of the thread that holds the lock; None if the lock is free."""
         owner = self._slot.turns.current
         return None if owner is None else self._slot.holders.get(owner)
 
     def break_lock(self) -> LockHolder | None:
-        """End the turn of the holder."""
+        """Take the lock from the thread that holds it. The thread that has waited longest can acquire it then."""
         holder = self.holder()
         if holder is not None:
             self._slot.turns.leave(holder.owner)

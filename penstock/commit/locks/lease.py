@@ -1,4 +1,4 @@
-"""Leases: a lock that ends by itself when its holder dies, without clocks that agree.
+"""Leases: locks that expire when their holder dies, even if the clocks of machines do not agree.
 
 The holder renews its lease and counts from the *beginning* of its last successful renewal. A contender counts from the moment
 when it first *saw* that renewal. So the holder's lease has ended, by its own clock, before any contender takes the lock over.
@@ -23,7 +23,7 @@ class Lease:
     """The lease of a holder, renewed by a thread."""
 
     def __init__(self, length_s: float, every_s: float, renew: Callable[[], bool]) -> None:
-        """Describe a lease.
+        """Make a lease that has not started.
 
         Args:
             renew: renews the lease at the server or file; returns False if the lease was lost to another holder. An error is a
@@ -89,14 +89,14 @@ class Lease:
 
 
 class Watch:
-    """Sees whether another holder renews its lease. Used by one thread at a time."""
+    """Observes whether another holder still renews its lease. Used by one thread at a time."""
 
     def __init__(self) -> None:
         self._seen: object = None
         self._since_s = 0.0
 
     def is_expired(self, version: object, length_s: float) -> bool:
-        """Whether the lock has had this version, which every renewal changes, for longer than its lease, as far as seen here."""
+        """Whether this process has seen one version of the lock for longer than the lease. Each renewal changes the version."""
         now_s = clock.elapsed_s()
         if version != self._seen:
             self._seen = version
@@ -106,7 +106,7 @@ class Watch:
 
 
 class Waits:
-    """The waits of a contender between two looks at a lock: longer each time, with jitter, until a deadline.
+    """The waits of a contender between two attempts to take a lock: longer each time, with jitter, until a deadline.
 
     `hoodie.write.lock.wait_time_ms_between_retry`, `.max_wait_time_ms_between_retry` and `.num_retries` set the first wait, the
     longest wait and the number of waits. Jitter keeps contenders from coming at the same moment again and again.

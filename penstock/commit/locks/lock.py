@@ -27,7 +27,7 @@ from penstock.user_warning import warn_user
 
 @dataclass(frozen=True)
 class LockContext:
-    """The table whose lock it is. A lock is made from it."""
+    """The table that a lock belongs to. A lock is made from it."""
 
     #: The folder of the table, as the methods of `storage` take it.
     base_path: str
@@ -39,7 +39,7 @@ class LockContext:
 
 @dataclass(frozen=True)
 class LockHolder:
-    """Who holds a lock. Real Hudi tells less about itself than Penstock, so only `owner` is always there."""
+    """The holder of a lock. Real Hudi stores less about a holder than Penstock does, so only `owner` is always set."""
 
     #: The id of the acquisition, different each time; for a holder of Hudi, the name that the server or file has.
     owner: str

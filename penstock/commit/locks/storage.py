@@ -68,7 +68,7 @@ class _Files:
 
 
 class StorageLock(LockProvider):
-    """A lock by numbered lease files."""
+    """The lock of a table by numbered lease files next to its timeline."""
 
     name = "storage"
 
@@ -91,7 +91,7 @@ class StorageLock(LockProvider):
 
     @property
     def place(self) -> str:
-        """The folder of the lease files."""
+        """The folder of the lease files, for messages."""
         return f"lease files in {self._folder}"
 
     @property

@@ -12,7 +12,7 @@ from penstock.registered.locks import LOCK_PROVIDERS
 
 
 class UserLock(LockProvider):
-    """A lock of another package, with `acquire(timeout=seconds)` and `release()`. Who holds it elsewhere is not known."""
+    """A lock of another package, with `acquire(timeout=seconds)` and `release()`. Holders in other processes are unknown."""
 
     name = "user"
 
@@ -24,7 +24,7 @@ class UserLock(LockProvider):
 
     @property
     def place(self) -> str:
-        """The registered name."""
+        """The registered name of the lock, for messages."""
         return f"lock provider {self._name!r}"
 
     def _take(self, mine: LockHolder, deadline_s: float) -> bool:

@@ -28,7 +28,7 @@ _RETRY_MS_MAX = 16_000
 
 
 class ZookeeperLock(LockProvider):
-    """A lock by ephemeral nodes of ZooKeeper."""
+    """The lock of a table by ephemeral nodes of ZooKeeper."""
 
     name = "zookeeper"
 
@@ -56,7 +56,7 @@ class ZookeeperLock(LockProvider):
 
     @property
     def place(self) -> str:
-        """The node and the servers."""
+        """The node and the servers, for messages."""
         return f"ZooKeeper node {self._path} at {self._hosts}"
 
     @property
@@ -147,7 +147,7 @@ class ZookeeperLock(LockProvider):
     def holder(self) -> LockHolder | None:
         """Return the holder of the lock, the owner of its first node; None if there is no node.
 
-        Of a holder that uses Curator, such as real Hudi, only the machine's address is known.
+        For a holder that uses Curator, such as real Hudi, only the machine's address is known.
         """
         with self._typed_errors():
             first = self._read_first()

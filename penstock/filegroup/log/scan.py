@@ -258,7 +258,10 @@ def _read_log_stats(storage: Storage, file: LogFile, blocks: Iterable[LogBlock],
 
 
 class _BlockQueue:
-    """Decides which blocks to read, while block headers are added in order. `committed` holds these blocks, oldest first."""
+    """Decides which blocks of a log to read, from their headers, which are added in the order of the log.
+
+    `committed` holds the blocks to read, oldest first.
+    """
 
     def __init__(self, times: CommittedTimes) -> None:
         self._times = times
