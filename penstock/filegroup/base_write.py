@@ -295,6 +295,10 @@ class RollingWriter:
         """Return how many rows to write before the file's size is checked again: as many as fit, at most a row group."""
         if self._only_file_id:
             return ROW_GROUP_ROWS
+        is_first = writer.rows == 0 and self._bytes_per_row is None
+        # The size of whole buffers, which a slice has too, is known without a look at each column.
+        if is_first and max(rows.num_rows, rows.get_total_buffer_size()) <= self._settings.max_file_bytes:
+            return ROW_GROUP_ROWS
         # Before the first row group is written, a row's size in memory is the estimate. It is mostly too large, since memory is
         # not compressed; then the file's size is only checked earlier than necessary.
         in_memory = max(1.0, rows.nbytes / rows.num_rows)

@@ -58,8 +58,12 @@ def stamp_rows(rows: pa.Table, keys: pa.ChunkedArray, *, instant: str, task: int
         task: the number of the task.
         numbers: the number of each row within the task, which becomes part of its sequence number.
     """
-    meta = [pa.repeat(instant, rows.num_rows), sequence_numbers(instant, task, numbers), keys]
-    return pa.table([*meta, *rows.columns], schema=body_schema(rows.schema))
+    meta = (pa.repeat(instant, rows.num_rows), sequence_numbers(instant, task, numbers), keys)
+    # Columns are added in front: a new schema of a thousand fields would take longer than the rest.
+    body = rows.replace_schema_metadata(None) if rows.schema.metadata else rows
+    for position, values in enumerate(meta):
+        body = body.add_column(position, META_COLUMNS[position], values)
+    return body
 
 
 def add_null_meta_columns(rows: pa.Table) -> pa.Table:

@@ -21,6 +21,7 @@ from penstock.filegroup.key_changes import KeyChangeWriter
 from penstock.filegroup.key_footer import BloomSettings
 from penstock.filegroup.markers import Marker, MarkerStyle, MarkerType, announce, check_open
 from penstock.filegroup.names import PARTITION_METAFILE, base_file_name, is_whole_metafile, mark_token, partition_metafile
+from penstock.formats.properties import java_date
 from penstock.storage import Storage, join
 from penstock.workers.part_scope import sync_files
 
@@ -157,8 +158,7 @@ class TaskOutput:
             stored = storage.read(path)
         if stored is not None and is_whole_metafile(stored):
             return
-        date = clock.utc_now().strftime("%a %b %d %H:%M:%S UTC %Y")
-        content = partition_metafile(self.settings.instant, partition_path, date)
+        content = partition_metafile(self.settings.instant, partition_path, java_date(clock.utc_now()))
         if stored is not None:
             storage.replace(path, content)
             return

@@ -18,7 +18,7 @@ import struct
 import numpy as np
 
 from penstock.errors import CorruptFile, OptionError, Unsupported
-from penstock.formats.murmur import Block, Bools, Bytes, Keys, Rounds, Span, key_spans
+from penstock.formats.murmur import Block, Bools, Bytes, Int64s, Keys, Rounds, Span, hash_few, key_spans
 
 SIMPLE = "SIMPLE"
 DYNAMIC = "DYNAMIC_V0"
@@ -29,6 +29,8 @@ _MURMUR = 1
 _VERSION = -1
 _HEADER = struct.Struct(">iibi")  # version, hashes, hash type, bits
 _GROWTH = struct.Struct(">iii")  # keys per row, keys in the last row, rows
+#: Up to this many keys of one length, `hash_few` is faster than `Rounds`.
+_FEW_KEYS = 64
 #: The most bytes of unpacked rows that are held at once. One row may be larger.
 _UNPACKED_BYTES = 1 << 24
 
@@ -104,9 +106,17 @@ class BloomFilter:
         cells = self._unpack_row(row)
         bits = np.array(self.bits, np.uint32)
         for block in span.blocks():
+            if len(block) <= _FEW_KEYS and block.order is None:
+                cells[self._positions_of_few(block)] = 1
+                continue
             rounds = Rounds(block)
             for _ in range(self.hashes):
                 cells[rounds.next_positions(bits)] = 1
+
+    def _positions_of_few(self, block: Block) -> Int64s:
+        """Return the positions of all bits that a block of few keys of one length sets in a row (bit vector) of the filter."""
+        hashes = hash_few(block, self.hashes).view(np.int32).astype(np.int64)
+        return np.abs(hashes) % self.bits
 
     def _look_up(self, block: Block) -> Bools:
         """Return a mask over the keys of the block: True where the key may have been added.

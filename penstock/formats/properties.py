@@ -10,9 +10,12 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 
 from penstock.errors import CorruptFile
 
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _BLANK = " \t\f"
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|u|.)", re.DOTALL)
@@ -42,6 +45,15 @@ def write_properties(values: Mapping[str, str], comment: str, date: str) -> byte
         # As `Properties.store` does: all spaces of a key are escaped, of a value only leading ones.
         lines.append(f"{_escape(key, every_space=True)}={_escape(value, every_space=False)}")
     return ("\n".join(lines) + "\n").encode("ascii")
+
+
+def java_date(moment: datetime) -> str:
+    """Return a moment in UTC in the form of Java's `Date.toString`, as the comments of properties files have it.
+
+    `strftime` takes the names of days and months from the locale. It is slow, which counts for thousands of new partitions.
+    """
+    day = f"{_DAYS[moment.weekday()]} {_MONTHS[moment.month - 1]} {moment.day:02d}"
+    return f"{day} {moment.hour:02d}:{moment.minute:02d}:{moment.second:02d} UTC {moment.year:04d}"
 
 
 def table_checksum(database: str | None, table: str) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from penstock import clock
 from penstock.errors import CorruptFile, TableNotFound, Unsupported
-from penstock.formats.properties import read_properties, table_checksum, write_properties
+from penstock.formats.properties import java_date, read_properties, table_checksum, write_properties
 from penstock.report_table import list_properties
 from penstock.storage import Storage, is_file, join
 from penstock.timeline.store import FOLDER, load_timeline
@@ -197,7 +197,7 @@ def write_config(storage: Storage, base_path: str, raw: Mapping[str, str], *, ne
     values = {**raw, "hoodie.table.checksum": str(checksum)}
     now = clock.utc_now()
     comment = f"{'Properties saved on' if new else 'Updated at'} {now.strftime('%Y-%m-%dT%H:%M:%S.%fZ')}"
-    data = write_properties(values, comment, now.strftime("%a %b %d %H:%M:%S UTC %Y"))
+    data = write_properties(values, comment, java_date(now))
     path = join(base_path, FOLDER, PROPERTIES)
     if new:
         storage.write_new(path, data)

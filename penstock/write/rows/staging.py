@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from penstock.filegroup.markers import work_folder
 from penstock.index.bucket_hash import Buckets
-from penstock.storage import Storage, join, open_arrow_file
+from penstock.storage import ArrowFile, Storage, join, open_arrow_file
 from penstock.storage.os_errors import convert_os_errors
 from penstock.workers.driver_limit import fits_on_driver
 from penstock.workers.part_scope import shared_in_part
@@ -40,8 +40,11 @@ _FLUSH_BYTES = 64 * 1024 * 1024
 #: Partition paths with fewer bytes than this share record batches of about this size. Opening a file takes the longer the more
 #: batches it has, and each later task opens files of many paths: a batch per path would cost the square of the number of paths.
 _SHARED_BATCH_BYTES = 1024 * 1024
-#: The name under which task descriptions of one Spark task share open staged files.
-_READERS = "open staged files"
+#: The names under which task descriptions of one Spark task share open staged files, and record batches of them.
+_FILES = "open staged files"
+_BATCHES = "batches of staged files"
+#: The most batches that are shared. Each has at most twice `_SHARED_BATCH_BYTES`, in memory if the storage cannot map files.
+_KEPT_BATCHES = 32
 #: Room for the arrival numbers of one task. Numbers of task n begin at n times this.
 _ROWS_PER_TASK = 1 << 40
 
@@ -175,13 +178,26 @@ def read_pieces(staging: Staging, pieces: Sequence[Piece]) -> Iterator[pa.Table]
 
     The table has the data columns, and the record key (`KEY`) unless the table generates keys.
     """
-    # The next task description of the same Spark task mostly reads the same files.
-    readers: dict[str, pa.ipc.RecordBatchFileReader] = shared_in_part(_READERS)
+    # The next task description of the same Spark task mostly reads the same files, and rows of the same batches.
+    files: dict[str, ArrowFile] = shared_in_part(_FILES)
+    batches: dict[str, pa.RecordBatch] = shared_in_part(_BATCHES)
     for piece in pieces:
-        if piece.file not in readers:
-            readers[piece.file] = open_arrow_file(staging.storage, piece.file)
-        batch = readers[piece.file].get_batch(piece.batch)
+        place = f"{piece.file}#{piece.batch}"
+        batch = batches.get(place)
+        if batch is None:
+            if piece.file not in files:
+                files[piece.file] = open_arrow_file(staging.storage, piece.file)
+            batch = files[piece.file].get_batch(piece.batch)
+            if batch.num_rows > piece.rows and batch.nbytes <= 2 * _SHARED_BATCH_BYTES:
+                _keep_batch(batches, place, batch)
         yield pa.Table.from_batches([batch.slice(piece.offset, piece.rows)])
+
+
+def _keep_batch(batches: dict[str, pa.RecordBatch], place: str, batch: pa.RecordBatch) -> None:
+    """Add a batch with rows of several pieces to the batches that tasks share. If there are many, drop the oldest one."""
+    if len(batches) >= _KEPT_BATCHES:
+        del batches[next(iter(batches))]
+    batches[place] = batch
 
 
 def _stage_batches(

@@ -94,8 +94,10 @@ def load_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], columns:
     tables = read_pieces(settings.staging, pieces)
     if columns is not None:
         tables = _select_columns(tables, settings, columns)
-    if len(pieces) > 1 and sum(piece.size_bytes for piece in pieces) <= min(_JOINED_BYTES, settings.memory_bytes):
-        held = [pa.concat_tables(list(tables)).combine_chunks()]
+    if sum(piece.size_bytes for piece in pieces) <= min(_JOINED_BYTES, settings.memory_bytes):
+        held = list(tables)
+        if len(held) > 1:
+            held = [pa.concat_tables(held).combine_chunks()]
     else:
         held = _hold(tables, settings)
     keys = to_array(_concat_keys(held))

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import CorruptFile, OptionError, RecordKeyError, Unsupported
 from penstock.formats.bloom import BloomFilter, read_bloom, size_filter
-from penstock.formats.murmur import Rounds, key_spans, murmur
+from penstock.formats.murmur import Rounds, hash_few, key_spans, murmur
 from tests.unit.golden import NAMES, golden_files
 
 WORD = 0xFFFFFFFF
@@ -103,6 +103,32 @@ def test_the_hash_is_hudis(key: str, expected: int) -> None:
 @given(st.lists(keys_of_all_kinds, min_size=1), st.integers(-(2**31), 2**31 - 1))
 def test_many_keys_have_the_hashes_of_single_keys(keys: list[str], seed: int) -> None:
     assert murmur(pa.array(keys), seed).tolist() == [slow_murmur(key, seed) for key in keys]
+
+
+@given(st.integers(1, 9), st.integers(1, 12), st.integers(0, 5))
+def test_few_keys_of_one_length_have_the_hashes_of_single_keys_in_every_round(length: int, count: int, seed: int) -> None:
+    source = random.Random(seed)
+    keys = ["".join(chr(source.randrange(1, 128)) for _ in range(length)) for _ in range(count)]
+    (span,) = key_spans(pa.array(keys))
+    (block,) = span.blocks()
+    hashes = hash_few(block, 3).view(np.int32).T.tolist()
+    for key, found in zip(keys, hashes, strict=True):
+        first = slow_murmur(key, 0)
+        second = slow_murmur(key, first)
+        assert found == [first, second, slow_murmur(key, second)]
+
+
+@pytest.mark.parametrize("kind", ["SIMPLE", "DYNAMIC_V0"])
+def test_a_filter_of_few_keys_is_built_without_rounds_of_numpy_calls(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = uuids(20)
+    monkeypatch.setattr("penstock.formats.bloom._FEW_KEYS", 0)
+    expected = BloomFilter.create(kind, 8, 1e-9, 16)
+    expected.add(keys)
+    monkeypatch.undo()
+    monkeypatch.delattr("penstock.formats.bloom.Rounds")
+    found = BloomFilter.create(kind, 8, 1e-9, 16)
+    found.add(keys)
+    assert found.to_text() == expected.to_text()
 
 
 def test_a_simple_filter_of_one_key_is_the_one_hudi_wrote() -> None:

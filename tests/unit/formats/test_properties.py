@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import CorruptFile
-from penstock.formats.properties import read_properties, table_checksum, write_properties
+from penstock.formats.properties import java_date, read_properties, table_checksum, write_properties
 from tests.unit.golden import NAMES, golden_files
 
 
@@ -17,6 +19,15 @@ def test_a_file_of_hudi_is_written_back_byte_for_byte(name: str) -> None:
     comment, date = (line.decode().removeprefix("#") for line in data.splitlines()[:2])
 
     assert write_properties(read_properties(data), comment, date) == data
+
+
+@given(st.datetimes(timezones=st.just(timezone.utc)))
+def test_dates_in_comments_have_the_form_of_java(moment: datetime) -> None:
+    assert datetime.strptime(java_date(moment), "%a %b %d %H:%M:%S UTC %Y") == moment.replace(microsecond=0, tzinfo=None)
+
+
+def test_the_names_of_days_and_months_are_english() -> None:
+    assert java_date(datetime(2024, 5, 7, 3, 4, 5, tzinfo=timezone.utc)) == "Tue May 07 03:04:05 UTC 2024"
 
 
 @pytest.mark.parametrize("name", NAMES)

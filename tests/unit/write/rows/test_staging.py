@@ -9,7 +9,8 @@ import pytest
 
 from penstock.errors import StorageError
 from penstock.filegroup.task_output import FileSettings
-from penstock.storage import LocalStorage
+from penstock.storage import ArrowFile, LocalStorage
+from penstock.workers.part_scope import Part, enter_part
 from penstock.write.rows import staging as stage_module
 from tests.unit.write.engine import TRIPS, settings_at, stage_pieces, trips
 
@@ -75,3 +76,36 @@ def test_partitions_of_few_rows_share_a_batch_and_a_large_one_has_its_own(
     assert [(piece.path, piece.offset) for piece in pieces] == [("few", 0), ("many", 0), ("last", 0)]
     assert batches_in(pieces) == [0, 1, 2]
     assert [table.num_rows for table in stage_module.read_pieces(staging, pieces)] == [1, 100, 1]
+
+
+def test_tasks_of_a_part_read_a_batch_that_they_share_once(files: FileSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage_module, "_SHARED_BATCH_BYTES", 200)
+    rows = trips(*((f"k{n}", f"path{n % 12:02}", n, str(n)) for n in range(24)))
+    staging, pieces = stage_pieces(files, rows, path="city")
+    batches = {piece.batch for piece in pieces}
+    assert 1 < len(batches) < len(pieces)
+    read: list[int] = []
+    get_batch = ArrowFile.get_batch
+
+    def note(self: ArrowFile, number: int) -> pa.RecordBatch:
+        read.append(number)
+        return get_batch(self, number)
+
+    monkeypatch.setattr(ArrowFile, "get_batch", note)
+
+    def read_twice() -> list[list[str]]:
+        """Read each piece as a task of its own, in two orders."""
+        each = [*pieces, *reversed(pieces)]
+        return [table["v"].to_pylist() for piece in each for table in stage_module.read_pieces(staging, [piece])]
+
+    expected = read_twice()
+    assert len(read) == 2 * len(pieces)
+    read.clear()
+    with enter_part(Part(shared={})):
+        assert read_twice() == expected
+    assert sorted(read) == sorted(batches)
+    read.clear()
+    monkeypatch.setattr(stage_module, "_KEPT_BATCHES", 1)
+    with enter_part(Part(shared={})):
+        assert read_twice() == expected
+    assert len(read) == 2 * len(batches) - 1
