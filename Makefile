@@ -68,6 +68,9 @@ soak: $(READY) ## run sixteen writer processes that are killed and stopped, with
 test-two-engines: setup ## run fifty rounds with real Hudi as the other writer, under ZooKeeper's lock and the metastore's
 	@PENSTOCK_TEST_ROUNDS=50 $(RUN) -m pytest -q tests/interop/test_two_engines.py
 
+test-many-partitions: $(READY) ## count the work of a one-row upsert and of a read of one partition, with 50 and 5,000 partitions
+	@PENSTOCK_TEST_PARTITIONS=50,5000 $(RUN) -m pytest -q tests/bench/test_counts.py -k however_many_partitions
+
 test-storage: $(READY) ## run the tests of object stores and HDFS, against real servers
 	@$(TESTS) storage
 

@@ -6,6 +6,7 @@ figure here in the commit that explains why. The last tests switch optimisations
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,8 @@ CITIES = 4
 COLUMNS = 7
 #: id 8 characters and its offset, city 5 and its offset, two numbers, and the key once more.
 ROW_BYTES = (8 + 4) + (5 + 4) + 8 + 8 + (8 + 4)
+#: The sizes of tables of which a small write or read must cost the same. `make test-many-partitions` has larger ones.
+FEW_AND_MANY_PARTITIONS = [int(number) for number in os.environ.get("PENSTOCK_TEST_PARTITIONS", "20,200").split(",")]
 NOTHING = Counts(jobs=0, tasks=0, opened=0, chunks=0, crossed=0, staged_rows=0, staged_bytes=0, written=0, listed=0)
 
 Write = Callable[..., Counts]
@@ -322,15 +325,36 @@ def many_partitions(spark: Any, write: Write, suffix: str, partitions: int) -> C
     return write("upsert", trips(spark, 0, 2 * partitions, cities=partitions), suffix, **SPREAD)
 
 
-def test_an_upsert_of_one_row_costs_the_same_however_many_partitions_there_are(spark: Any, write: Write) -> None:
+@pytest.fixture
+def count_one_partition(spark: Any, table_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Counts]:
+    """Counts the rows of one partition, named by its path, of the table with a suffix, and returns the work of that."""
+
+    def run(suffix: str) -> Counts:
+        with counted(spark, tmp_path / "counts") as account, monkeypatch.context() as plain_paths:
+            plain_paths.setitem(STORAGES, "", STORAGES["count"])
+            assert spark.read.format("hudi").load(f"{table_path}{suffix}/city7").count() == 2
+        return account.counts
+
+    return run
+
+
+def test_an_upsert_of_one_row_and_a_count_of_one_partition_cost_the_same_however_many_partitions_there_are(
+    spark: Any, write: Write, count_one_partition: Callable[[str], Counts]
+) -> None:
     """The first upsert after the load reads the load's commit, which grows with it; it is one file, whatever it holds."""
-    found = {}
-    for partitions in (20, 200):
-        many_partitions(spark, write, f"-{partitions}", partitions)
-        found[partitions] = [write("upsert", trips(spark, 7, 8, tasks=1, ts=ts), f"-{partitions}") for ts in (2, 3)]
-    assert found[20] == found[200]
-    assert [counts.calls for counts in found[20]] == [counts.calls for counts in found[200]]
-    assert (found[200][0].jobs, found[200][0].opened, found[200][0].listed) == (1, 1, 1)
+    upserts, reads = {}, {}
+    few, many = FEW_AND_MANY_PARTITIONS
+    for partitions in (few, many):
+        suffix = f"-{partitions}"
+        many_partitions(spark, write, suffix, partitions)
+        upserts[partitions] = [write("upsert", trips(spark, 7, 8, tasks=1, ts=ts, cities=partitions), suffix) for ts in (2, 3)]
+        reads[partitions] = count_one_partition(suffix)
+    assert upserts[few] == upserts[many]
+    assert [counts.calls for counts in upserts[few]] == [counts.calls for counts in upserts[many]]
+    assert (upserts[many][0].jobs, upserts[many][0].opened, upserts[many][0].listed) == (1, 1, 1)
+    assert reads[few] == reads[many]
+    assert reads[few].calls == reads[many].calls
+    assert reads[many].listed == 1
 
 
 def test_the_guard_notices_when_a_small_upsert_lists_every_partition(
