@@ -12,6 +12,7 @@ def main() -> None:
     except ImportError:
         sys.exit("the command line needs typer: install penstock[cli]")
     from rich.console import Console
+    from rich.markup import escape
 
     from penstock.cli.arguments import describe_program
     from penstock.cli.commands import explain_merge as merges
@@ -28,7 +29,7 @@ def main() -> None:
     try:
         app()
     except PenstockError as e:
-        Console(stderr=True).print(f"[red]{type(e).__name__}[/red] {e}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(f"[red]{type(e).__name__}[/red] {escape(str(e))}", highlight=False, soft_wrap=True)
         sys.exit(1)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 import penstock
 from penstock import clock
@@ -111,7 +112,7 @@ def _round(table: penstock.Table, console: Console) -> bool:
     def show(run: Any) -> None:
         """Print the result of one table service."""
         if run.error:
-            console.print(f"{run.service}: [red]failed[/red] {run.error}", highlight=False, soft_wrap=True)
+            console.print(f"{run.service}: [red]failed[/red] {escape(run.error)}", highlight=False, soft_wrap=True)
         else:
             console.print(f"{run.service}: {run.done or 'not due'} ({run.seconds:.1f} s)", highlight=False)
 
