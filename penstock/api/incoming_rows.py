@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, TypeAlias, TypeGuard, cast
 
 import pyarrow as pa
@@ -157,12 +158,46 @@ def _from_dicts(rows: Sequence[Any], columns: StructType) -> pa.Table:
         raise OptionError(f"rows cannot be a list of {type(rows[0]).__name__}: pass {_FORMS}")
     found = pa.array(rows).type
     own = [found.field(number) for number in range(found.num_fields)]
+    columns_of_rows = [_from_key(rows, f, known.field(f.name).type if f.name in known.names else f.type) for f in own]
+    return pa.Table.from_arrays(columns_of_rows, names=[f.name for f in own])
+
+
+def _from_key(rows: Sequence[Any], found: pa.Field, wanted: pa.DataType) -> pa.Array:
+    """Return the values of one key of dicts as an Arrow array. They take the type of the table's column if each fits unchanged.
+
+    Args:
+        found: the key, with the type that Arrow finds for its values.
+        wanted: the type of the table's column.
+    """
     # A time without a zone would be taken as UTC. Spark reads it in the session's time zone (`_send`).
-    wanted = [known.field(f.name) if f.name in known.names and not pt.is_timestamp(f.type) else f for f in own]
-    try:
-        return pa.Table.from_struct_array(pa.array(rows, pa.struct(wanted)))
-    except (pa.ArrowException, OverflowError):  # a value does not fit its column: the write decides whether the column grows
-        return pa.Table.from_struct_array(pa.array(rows, found))
+    if not pt.is_timestamp(found.type) and not _would_change(found.type, wanted):
+        with suppress(pa.ArrowException, OverflowError):  # a value does not fit: the write decides whether the column grows
+            return pa.array(rows, pa.struct([pa.field(found.name, wanted)])).field(0)
+    values = pa.array(rows, pa.struct([found])).field(0)
+    if pt.is_integer(wanted) and _would_change(found.type, wanted):
+        with suppress(pa.ArrowInvalid):  # a fraction: the write decides whether the column grows
+            return values.cast(wanted)
+    return values
+
+
+def _would_change(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether Arrow may change values of Python without an error when it converts them to a type.
+
+    It cuts the fraction of a number and the time of a day, and takes an integer for a date or time.
+
+    Args:
+        found: the type that Arrow finds for the values.
+        wanted: the type of the table's column.
+    """
+    if pt.is_list(found) and pt.is_list(wanted):
+        return _would_change(found.value_type, wanted.value_type)
+    if pt.is_struct(found) and pt.is_map(wanted):
+        return any(_would_change(f.type, wanted.item_type) for f in found)
+    if pt.is_struct(found) and pt.is_struct(wanted):
+        return any(_would_change(f.type, wanted.field(f.name).type) for f in found if wanted.get_field_index(f.name) >= 0)
+    if pt.is_integer(wanted):
+        return bool(pt.is_floating(found) or pt.is_decimal(found))
+    return bool((pt.is_date(wanted) and pt.is_timestamp(found)) or (pt.is_temporal(wanted) and pt.is_integer(found)))
 
 
 def _narrow(rows: pa.Table, columns: StructType) -> pa.Table:

@@ -168,6 +168,35 @@ def test_integers_of_pandas_do_not_widen_a_column_that_can_hold_them(spark: Any,
     assert rows_of(table) == [("a", 1), ("b", None), ("c", 3), ("d", 2**40)]
 
 
+def test_numbers_with_a_fraction_in_dicts_are_not_cut(spark: Any, table_path: str) -> None:
+    table = Table.create(table_path, "id string, n int, m int, counts map<string,int>", spark=spark, name="t", record_key="id")
+    table.upsert([{"id": "a", "n": 1.0, "m": Decimal("2.0"), "counts": {"k": 1}}])
+    assert table.schema.simpleString() == "struct<id:string,n:int,m:int,counts:map<string,int>>"
+    table.upsert([{"id": "b", "n": 1.5, "m": 3, "counts": {"k": 1}}])
+    assert table.schema.simpleString() == "struct<id:string,n:double,m:int,counts:map<string,int>>"
+    assert rows_of(table) == [("a", 1.0, 2, {"k": 1}), ("b", 1.5, 3, {"k": 1})]
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"day": dt.datetime(2026, 3, 1, 12)}, "'day' is date in the table and timestamp"),
+        ({"day": 20260301}, "'day' is date in the table and bigint"),
+        ({"seen": 1772366400000}, "'seen' is timestamp in the table and bigint"),
+        ({"counts": {"k": 1.5}}, "'counts' is map<string,int> in the table"),
+        ({"price": True, "counts": {"k": 1}}, "do not fit the table: 'price' is decimal[^']*$"),
+    ],
+    ids=str,
+)
+def test_values_of_dicts_that_a_column_cannot_hold_are_an_error_that_names_it(
+    spark: Any, table_path: str, row: dict[str, Any], says: str
+) -> None:
+    table = Table.create(table_path, TYPES, spark=spark, name="t", record_key="id")
+    nulls = dict.fromkeys(table.schema.names)
+    with pytest.raises(SchemaError, match=says):
+        table.upsert([{**nulls, "id": "a", **row}])
+
+
 def test_a_column_of_nulls_has_the_type_of_the_table(table: Table) -> None:
     table.upsert([{"id": "a", "city": "berlin", "ts": 9, "fare": None}])
     assert rows_of(table)[0] == ("a", "berlin", 9, None)
