@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from penstock import options as o
+from penstock.api.incoming_rows import is_spark_frame
 from penstock.errors import OptionError, SchemaError
 from penstock.keys import make_key_generator
 from penstock.options import read_options
@@ -63,10 +64,18 @@ def _struct(spark: SparkSession, schema: Columns, name: str) -> StructType:
     Args:
         schema: the columns, in one of the forms that `Table.create` takes.
         name: the table's name, which the Avro schema needs.
+
+    Raises:
+        OptionError: the schema has another form.
     """
     if isinstance(schema, StructType):
         return schema
     if isinstance(schema, pa.Schema):
         return StructType.fromJson(avro_to_spark(arrow_to_avro(schema, name)))
+    if not isinstance(schema, str) and not is_spark_frame(schema):
+        raise OptionError(
+            f"schema cannot be of the type {type(schema).__module__.split('.')[0]}.{type(schema).__name__}: pass a schema or "
+            "DataFrame of Spark, a DDL string, or an Arrow schema such as pyarrow.Schema.from_pandas(frame)"
+        )
     found = spark.createDataFrame([], schema).schema if isinstance(schema, str) else schema.schema
     return StructType([f for f in found if f.name not in META_COLUMNS])

@@ -255,7 +255,9 @@ def _read_parquet(spark: SparkSession, path: str) -> DataFrame:
         frame = spark.read.parquet(path)
         frame.columns  # noqa: B018  Spark Connect looks for the files only now
     except PySparkException as e:
-        raise OptionError(f"rows: {path!r} cannot be read as Parquet: {_first_line(e)}") from e
+        advice = "; pass the rows themselves, or write the file with microseconds: to_parquet(..., coerce_timestamps='us')"
+        hint = advice if "NANOS" in str(e) else ""
+        raise OptionError(f"rows: {path!r} cannot be read as Parquet: {_first_line(e)}{hint}") from e
     return frame
 
 

@@ -231,6 +231,19 @@ def test_other_rows_are_a_typed_error_and_the_table_stays(table: Table, rows: An
     assert state_of(table.path) == before
 
 
+def test_a_parquet_file_with_nanoseconds_says_how_to_pass_its_rows(table: Table, tmp_path: Path) -> None:
+    rows = pa.table({**NEWS, "seen": pa.array([0, 1], pa.timestamp("ns"))})
+    pq.write_table(rows, tmp_path / "nanos.parquet")
+    with pytest.raises(OptionError, match="NANOS.*pass the rows themselves, .*coerce_timestamps='us'"):
+        table.upsert(tmp_path / "nanos.parquet")
+    assert table.upsert(rows).rows_inserted == 1
+
+
+def test_a_table_is_not_created_from_a_frame_of_pandas(spark: Any, table_path: str) -> None:
+    with pytest.raises(OptionError, match=r"schema cannot be of the type pandas.DataFrame: .*pyarrow.Schema.from_pandas"):
+        Table.create(table_path, pd.DataFrame(NEWS), spark=spark, **COLUMNS)  # type: ignore[arg-type]
+
+
 def test_a_table_or_its_path_is_not_taken_for_rows(table: Table) -> None:
     with pytest.raises(OptionError, match=r"type Table: .*; call its read\(\)"):
         table.upsert(table)
