@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import penstock
 from penstock import options as o
@@ -87,9 +87,20 @@ def find_session(spark: SparkSession | None) -> SparkSession:
 
 
 def active_session() -> SparkSession | None:
-    """Return the active Spark session; None if there is none. Does not import pyspark: without it there is no session."""
+    """Return the active Spark session, or the one that this process created; None if there is none.
+
+    Each thread has an active session of its own, so a new thread has none. Does not import pyspark: without it there is no
+    session.
+    """
     sql = sys.modules.get("pyspark.sql")
-    return None if sql is None else sql.SparkSession.getActiveSession()
+    if sql is None:
+        return None
+    from pyspark.errors import PySparkRuntimeError
+
+    try:
+        return cast("SparkSession", sql.SparkSession.active())
+    except PySparkRuntimeError:
+        return None
 
 
 def table_columns(state: TableState) -> StructType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -237,6 +238,12 @@ def test_a_parquet_file_with_nanoseconds_says_how_to_pass_its_rows(table: Table,
     with pytest.raises(OptionError, match="NANOS.*pass the rows themselves, .*coerce_timestamps='us'"):
         table.upsert(tmp_path / "nanos.parquet")
     assert table.upsert(rows).rows_inserted == 1
+
+
+def test_a_new_thread_takes_the_session_of_the_program(table: Table) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        upsert = pool.submit(lambda: Table.open(table.path).upsert([{**dict.fromkeys(NEWS), "id": "x", "city": "rome", "ts": 1}]))
+        assert upsert.result().rows_inserted == 1
 
 
 def test_a_table_is_not_created_from_a_frame_of_pandas(spark: Any, table_path: str) -> None:
