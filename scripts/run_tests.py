@@ -80,7 +80,11 @@ CONTRACT_ON_SPARK = (
 #: The longest suites first, so that the last ones to end are short.
 SUITES = (
     Suite("interop", ("tests/interop",), sample=2),
-    Suite("services", ("tests/crash", "tests/bench", "tests/services"), fetches=("tests.kit.hbase", "tests.kit.kafka")),
+    Suite(
+        "services",
+        ("tests/crash", "tests/bench", "tests/services"),
+        fetches=("tests.kit.hbase", "tests.kit.kafka", "tests.kit.trino"),
+    ),
     Suite(
         "spark35",
         ("tests/unit", *CONTRACT_ON_SPARK, "tests/contract/test_storage.py", "tests/table", "tests/corpus"),
