@@ -7,6 +7,7 @@ import ssl
 import subprocess
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from penstock.table.state import TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat
 from penstock.timeline.instant import Action
 from tests.contract.test_hooks import check_hook_may_run_twice
+from tests.kit.counting import Account, CountingStorage
 from tests.kit.http_servers import Recorder, answer_garbage, answer_with, running_server
 from tests.kit.servers import free_port
 from tests.unit.services.histories import History, at
@@ -101,6 +103,14 @@ def test_the_message_has_the_fields_and_headers_of_hudi_with_their_values(server
     assert base.keys() == STAT_KEYS
     assert log.keys() == STAT_KEYS | {"logVersion", "logOffset", "baseFile", "logFiles", "columnStats"}
     assert (base["numInserts"], log["numUpdateWrites"]) == (3, 2)
+
+
+def test_a_callback_takes_one_request_and_one_listing(server: Recorder, tmp_path: Path) -> None:
+    table = table_for(server.url)
+    counting = CountingStorage(str(tmp_path / "calls"), table.storage)
+    assert after(replace(table, storage=counting)) is None
+    assert len(server.received) == 1
+    assert Account(counting.file).notes == [["list", f"{table.base_path}/.hoodie/.penstock/outbox"]]
 
 
 def test_the_form_of_hudi_leaves_the_values_of_options_out(server: Recorder) -> None:
