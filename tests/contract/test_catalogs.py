@@ -5,6 +5,7 @@ A new client joins with one line in `CLIENTS`.
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -166,3 +167,14 @@ def test_partitions_are_dropped_even_if_some_are_gone(client: CatalogClient, dat
 def test_a_metastore_that_does_not_answer_is_named() -> None:
     with pytest.raises(CatalogError, match="no Hive metastore answers at thrift://127.0.0.1:1 .*correct the address"):
         Metastore.connect("thrift://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(("region", "message"), [("eu-central-1", "NoCredentialsError"), (None, "NoRegionError")])
+def test_glue_without_credentials_or_region_is_named(region: str | None, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    settings = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
+    for name, value in {**settings, **({"AWS_DEFAULT_REGION": region} if region else {})}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(CatalogError, match=f"AWS Glue failed to .*{message}"):
+        GlueClient.connect().has_database("sales")

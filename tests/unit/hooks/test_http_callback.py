@@ -130,12 +130,13 @@ def test_a_commit_of_a_table_service_is_not_announced(server: Recorder, operatio
     ("answer", "attempts", "words"),
     [
         (answer_with(500), 3, "the server answered 500 (3 attempts)"),
+        (answer_with(401), 1, "the server answered 401"),
         (answer_with(404), 1, "the server answered 404"),
         (answer_with(302), 1, "the server answered 302"),
         (answer_with(429), 3, "the server answered 429 (3 attempts)"),
         (answer_garbage, 3, "the answer is not HTTP"),
     ],
-    ids=["500", "404", "302", "429", "garbage"],
+    ids=["500", "401", "404", "302", "429", "garbage"],
 )
 def test_a_server_that_does_not_accept_the_message_is_a_warning_and_the_message_waits(
     server: Recorder, answer: Any, attempts: int, words: str
