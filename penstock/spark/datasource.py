@@ -117,6 +117,13 @@ class HudiReader(CallRecorder):
         paths = [path] if isinstance(path, str | os.PathLike) else list(path or ([default] if default else []))
         return load(notes["session"], [os.fspath(p) for p in paths], given)
 
+    def table(self, tableName: str) -> DataFrame:
+        spark_table = super().table  # type: ignore[misc]
+        notes = self._recorded
+        if not notes["enabled"](notes["session"]):
+            return spark_table(tableName)
+        return notes["read_table"](notes["session"], tableName, lambda: spark_table(tableName))
+
     def parquet(self, *paths: Any, **options: Any) -> DataFrame:
         frame = super().parquet(*paths, **options)  # type: ignore[misc]
         return frame if options else self._mark_plain_parquet(frame)

@@ -87,8 +87,18 @@ def refused_statement(statement: str, error: Exception) -> Unsupported | None:
         statement: the text of the statement.
         error: the error that Spark raised.
     """
-    code = _TEXT.sub(" ", statement)
+    code = blank_texts(statement)
     for pattern, message in _STATEMENTS:
         if pattern.match(code) if message is _CALL else pattern.search(code):
             return Unsupported(message)
-    return Unsupported(_USING) if _SOURCE_NOT_FOUND.search(str(error)) else None
+    return Unsupported(_USING) if is_unknown_provider(error) else None
+
+
+def is_unknown_provider(error: Exception) -> bool:
+    """Whether Spark failed because it has no class for Hudi's format."""
+    return _SOURCE_NOT_FOUND.search(str(error)) is not None
+
+
+def blank_texts(statement: str) -> str:
+    """Return a statement with spaces in place of its comments and string literals. Every other character stays at its place."""
+    return _TEXT.sub(lambda found: " " * len(found.group()), statement)

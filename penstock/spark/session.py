@@ -2,8 +2,8 @@
 
 `enable` replaces `SparkSession.read` and `DataFrame.write` by properties that return Penstock's readers and writers. This patches
 the classes, for all sessions. A flag on each session decides whether its readers and writers call Penstock. `writeStream` is
-replaced in the same way (`streaming.py`). `readStream`, `writeTo` and `sql` are replaced too, only to say what Penstock does not
-have yet (`not_yet.py`).
+replaced in the same way (`streaming.py`); `table` and `sql` to read tables of a Hive catalog (`catalog_tables.py`); `readStream`,
+`writeTo`, and `sql` again, to say what Penstock does not have yet (`not_yet.py`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock.options import forget_shown_warnings
+from penstock.spark.catalog_tables import read_table, replace_catalog_tables
 from penstock.spark.compat import frame_classes, session_classes
 from penstock.spark.datasource import HudiReader, HudiWriter, wrap_spark_object
 from penstock.spark.hudi_settings import settle_hudi_settings
-from penstock.spark.not_yet import NoStreamReader, NoTableWriter, refused_statement
+from penstock.spark.not_yet import NoStreamReader, NoTableWriter, is_unknown_provider, refused_statement
 from penstock.spark.streaming import HudiStreamWriter
 from penstock.storage import use_session_settings
 from penstock.workers.prepare import use_driver_python
@@ -121,6 +122,7 @@ def _replacements() -> Iterator[tuple[type, str, Callable[[Any], Any]]]:
     for kind in session_classes():
         yield kind, "read", _read
         yield kind, "readStream", _read_stream
+        yield kind, "table", _table
         yield kind, "sql", _sql
     for kind in frame_classes():
         yield kind, "write", _write
@@ -155,7 +157,7 @@ def _read(original: Any) -> Any:
 
     def read(self: Any) -> Any:
         reader = original.__get__(self, type(self))
-        notes = {"format": None, "options": {}, "schema": None, "session": self, "enabled": is_enabled}
+        notes = {"format": None, "options": {}, "schema": None, "session": self, "enabled": is_enabled, "read_table": read_table}
         return wrap_spark_object(reader, HudiReader, notes)
 
     return read
@@ -204,18 +206,39 @@ def _write_to(original: Any) -> Any:
     return write_to
 
 
+def _table(original: Any) -> Any:
+    """Return the method for `SparkSession.table` that calls Spark's, and reads Hudi tables of a Hive catalog."""
+
+    @wraps(original)
+    def table(self: Any, tableName: str) -> Any:
+        if not is_enabled(self):
+            return original(self, tableName)
+        return read_table(self, tableName, lambda: original(self, tableName))
+
+    return table
+
+
 def _sql(original: Any) -> Any:
-    """Return the method for `SparkSession.sql` that calls Spark's, and explains a failed statement on a Hudi table."""
+    """Return the method for `SparkSession.sql` that calls Spark's.
+
+    A query of Hudi tables of a Hive catalog runs on views of them. Another statement on a Hudi table raises an error that says
+    what to do instead.
+    """
 
     @wraps(original)
     def sql(self: Any, sqlQuery: str, *args: Any, **kwargs: Any) -> Any:
         try:
             return original(self, sqlQuery, *args, **kwargs)
         except Exception as e:  # Spark's own errors, and those of py4j for a Java exception that PySpark does not know
-            refused = refused_statement(sqlQuery, e) if isinstance(sqlQuery, str) and is_enabled(self) else None
-            if refused is None:
+            if not isinstance(sqlQuery, str) or not is_enabled(self):
                 raise
-            raise refused from None
+            query = replace_catalog_tables(self, sqlQuery) if is_unknown_provider(e) else None
+            refused = refused_statement(sqlQuery, e) if query is None else None
+            if refused is not None:
+                raise refused from None
+            if query is None:
+                raise
+        return original(self, query, *args, **kwargs)
 
     return sql
 
