@@ -13,12 +13,13 @@ from penstock import clock
 from penstock.commit.change import Change
 from penstock.commit.claims import has_claims, run_transaction
 from penstock.commit.conflicts import check_not_restoring
-from penstock.commit.heartbeat import Heartbeat
+from penstock.commit.heartbeat import Heartbeat, is_single_writer
 from penstock.commit.modes import is_optimistic
+from penstock.commit.undone_commits import check_no_commit_is_undone
 from penstock.errors import StorageError, TableChanged
 from penstock.filegroup.markers import work_folder
 from penstock.storage import join
-from penstock.table.state import TableState
+from penstock.table.state import TableState, has_properties
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant
 from penstock.timeline.store import request_instant
 from penstock.timeline.timeline import Timeline
@@ -103,9 +104,26 @@ def _check_unchanged(table: TableState, instant: Instant, timeline: Timeline) ->
         timeline: the timeline as it is now, with the instant.
     """
     check_not_restoring(table, timeline)
-    if is_optimistic(table):
-        return  # other writers are expected; conflicts are found when the commit is published
+    check_no_commit_is_undone(table, timeline)
+    _check_not_withdrawn(table)
     known = {*table.timeline.instants, instant}
+    if is_optimistic(table):
+        # Other writers are expected; conflicts are found when the commit is published. But a single writer would find none.
+        for other in timeline.pending:
+            if other.action in WRITE_ACTIONS and other not in known and is_single_writer(table, other.time):
+                raise TableChanged(f"write {other.file_name} of {table.base_path} expects no other writers. Run the write again")
+        return
     for other in timeline.instants:
         if other.action in WRITE_ACTIONS and other not in known:
             raise TableChanged(f"write {other.file_name} of {table.base_path} came between. Run the write again")
+
+
+def _check_not_withdrawn(table: TableState) -> None:
+    """Raise TableChanged if the table is new and its creator has taken it back, because the first write failed.
+
+    The creator removes `hoodie.properties`, then looks for instants (`write/create_table.py`). A write creates its instant, then
+    looks for `hoodie.properties`. So at least one of the two finds the other.
+    """
+    has_commits = any(instant.is_completed for instant in table.timeline.instants)
+    if not has_commits and not has_properties(table.storage, table.base_path):
+        raise TableChanged(f"the process that created {table.base_path} has just taken it back. Run the write again")

@@ -28,6 +28,7 @@ from penstock.commit.row_ages import measure_row_ages
 from penstock.commit.run_hooks import run_after_hooks, run_before_hooks
 from penstock.commit.swap_tables import final_table_path, is_written_aside
 from penstock.commit.table_lock import check_still_held, locked
+from penstock.commit.undone_commits import check_still_there
 from penstock.errors import AlreadyExists, CommitUnknown, StorageError, WriteConflict
 from penstock.filegroup.markers import MarkerStyle
 from penstock.filegroup.partitions import check_not_nested, withdraw_partition
@@ -39,7 +40,7 @@ from penstock.storage import join
 from penstock.table.state import TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.instant import Instant, State
-from penstock.timeline.store import instant_path, require_pending, transition
+from penstock.timeline.store import instant_path, load_timeline, require_pending, transition
 from penstock.timeline.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -282,6 +283,8 @@ class Change:
             self._publish_in_turn(commit, check)
         else:
             # As late as possible: what is found must still hold when the completed file is created.
+            if self._run_file is not None:  # no other writer began before this one, but a service runs next to writers
+                check_still_there(self.table, self._planned_on, load_timeline(storage, base_path))
             check_conflicts(self.table, self.time, stats, commit.metadata.replaced or {}, runs_a_plan=self._run_file is not None)
             if check is not None:
                 check(())
@@ -306,6 +309,7 @@ class Change:
             check_interrupt()
             check_not_restoring(self.table, timeline)
             self._check_not_undone()
+            check_still_there(self.table, self._planned_on, timeline)
             commits: Sequence[ConcurrentCommit] = ()
             if self._run_file is None:
                 table_now = replace(self.table, timeline=timeline)

@@ -23,6 +23,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from penstock import clock
 from penstock.errors import AlreadyExists, CommitUnknown, CorruptFile, StorageError
@@ -37,6 +38,8 @@ UNDONE = ".penstock/undone"
 #: Claims that are kept when old ones are deleted, and how many there are before that.
 _KEPT = 32
 _MOST = 96
+#: A claim that is done has no content and is not larger. Commit metadata is larger.
+_DONE_BYTES = 160
 #: The width of the number in a file name, so that names sort as numbers do.
 _DIGITS = 12
 
@@ -88,12 +91,14 @@ def run_transaction(table: TableState, check: Callable[[Timeline], Completed | N
             several times. An error that it raises ends the transaction, and nothing was changed.
 
     Raises:
-        CommitUnknown: the storage failed while the claim was created, so that the claim may or may not exist.
+        CommitUnknown: the storage failed while the claim was created, so that the claim may or may not exist. Or this process was
+            stopped for so long that its commit may have been completed by another process, and rolled back or archived since.
     """
     storage = table.storage
     folder = join(table.base_path, FOLDER, CLAIMS)
     claim_id = clock.new_uuid()
     own: Instant | None = None
+    is_unsure = False
     while True:
         numbers = _list_numbers(storage, folder)
         last = numbers[-1] if numbers else 0
@@ -104,13 +109,17 @@ def run_transaction(table: TableState, check: Callable[[Timeline], Completed | N
         timeline = _finish_transaction(table, before)
         if own is not None and own.time in timeline.completed_times:
             return  # this process was stopped after its claim, and others went on
+        if own is not None and is_unsure and own.time not in timeline.pending_times:
+            raise CommitUnknown(_describe_gone(table, own.file_name))
         completed = check(timeline)
         own = completed.instant if completed is not None else None
         claim = Claim(claim_id, before.claim_id if before else "")
         done = claim
         if completed is not None:
             claim = replace(claim, file_name=completed.instant.file_name, content=completed.content)
-        if not _create_claim(storage, folder, last + 1, claim):
+        taken = _create_claim(storage, folder, last + 1, claim)
+        if taken is not Taken.OURS:
+            is_unsure = is_unsure or taken is Taken.UNSURE
             continue
         if completed is not None:
             _create_own_completed_file(table, claim)
@@ -125,15 +134,27 @@ def _create_own_completed_file(table: TableState, claim: Claim) -> None:
     """Create the completed file of this process' own claim.
 
     Raises:
-        CommitUnknown: the storage failed. The commit stands all the same, because of its claim.
+        CommitUnknown: the storage failed. The commit stands all the same, because of its claim. Or the commit was taken back, or
+            the table replaced, before this process went on.
     """
     try:
-        _create_completed_file(table, claim)
+        is_there = _create_completed_file(table, claim)
     except StorageError as e:
         raise CommitUnknown(
             f"{claim.file_name} of {table.base_path} is committed, but its file could not be created ({e}). The next write "
             "creates it. Do not run this write again"
         ) from e
+    if not is_there:
+        raise CommitUnknown(_describe_gone(table, claim.file_name))
+
+
+def _describe_gone(table: TableState, file_name: str) -> str:
+    """Return the message about a commit whose instant is gone although this process has, or may have, claimed it."""
+    return (
+        f"this process was stopped while it published {file_name} of {table.base_path}, and the instant is gone: the commit may "
+        "have been completed by another process and rolled back or archived since, or the table was replaced. Table.history() "
+        "shows what became of it"
+    )
 
 
 def mark_undone(table: TableState, time: str) -> None:
@@ -163,6 +184,25 @@ def _mark_path(table: TableState, time: str) -> str:
 def has_claims(table: TableState) -> bool:
     """Whether transactions of the table have claims: writers with optimistic concurrency control have written to it."""
     return bool(_list_numbers(table.storage, join(table.base_path, FOLDER, CLAIMS)))
+
+
+def find_unfinished(table: TableState) -> set[str]:
+    """Return the instant times of commits whose process has not yet marked its claim as done.
+
+    The commits may be completed, by other processes. Their own process may still be about to create the completed file.
+    """
+    storage = table.storage
+    times: set[str] = set()
+    for file in storage.list(join(table.base_path, FOLDER, CLAIMS)):
+        if file.size_bytes <= _DONE_BYTES:
+            continue
+        try:
+            claimed = parse_instant(Claim.decode(storage.read(file.path), file.path).file_name)
+        except FileNotFoundError:
+            continue  # old, and deleted just now
+        if claimed is not None:
+            times.add(claimed.time)
+    return times
 
 
 def _finish_transaction(table: TableState, claim: Claim | None) -> Timeline:
@@ -196,15 +236,24 @@ def _read_claim(storage: Storage, folder: str, number: int) -> Claim:
     return Claim.decode(storage.read(path), path)
 
 
-def _create_claim(storage: Storage, folder: str, number: int, claim: Claim) -> bool:
-    """Create a claim. Return False if another process has the number, or if the number is one that was deleted long ago."""
+class Taken(Enum):
+    """Who has the number of a claim."""
+
+    OURS = "this process"
+    OTHERS = "another process"
+    #: The claim was created, but is not part of the order any more. If it ever was, others have completed the transaction.
+    UNSURE = "not known"
+
+
+def _create_claim(storage: Storage, folder: str, number: int, claim: Claim) -> Taken:
+    """Create a claim. Return who has its number; `UNSURE` if the number is one that was deleted long ago."""
     path = _path(folder, number)
     try:
         storage.write_new(path, claim.encode())
     except AlreadyExists:
         # The storage may have repeated a call whose answer was lost.
         if _read_id(storage, folder, number) != claim.claim_id:
-            return False
+            return Taken.OTHERS
     except StorageError as e:
         raise CommitUnknown(
             f"a claim of a transaction could not be created ({e}). Look at {path}: if it holds {claim.claim_id!r}, "
@@ -212,11 +261,11 @@ def _create_claim(storage: Storage, folder: str, number: int, claim: Claim) -> b
         ) from e
     try:
         if _counts(storage, folder, number, claim):
-            return True
+            return Taken.OURS
         storage.delete(path)
     except StorageError as e:
         raise CommitUnknown(f"the storage failed after a claim was created ({e}). Table.history() shows what became of it") from e
-    return False
+    return Taken.UNSURE
 
 
 def _counts(storage: Storage, folder: str, number: int, claim: Claim) -> bool:
@@ -237,14 +286,22 @@ def _read_id(storage: Storage, folder: str, number: int) -> str | None:
         return None
 
 
-def _create_completed_file(table: TableState, claim: Claim) -> None:
-    """Create the completed file of a claim. A file that exists was created by another process, with the same content."""
+def _create_completed_file(table: TableState, claim: Claim) -> bool:
+    """Create the completed file of a claim. A file that exists was created by another process, with the same content.
+
+    Return False, and leave no file, if the instant is gone: the commit was completed by another process, and rolled back or
+    archived since. Archiving keeps commits whose claim is not done, until many others have committed.
+    """
     path = join(table.base_path, FOLDER, claim.file_name)
+    # This process may have been stopped for so long that the commit was completed by another one, and rolled back since.
+    if not _has_requested_file(table, claim.file_name):
+        return table.storage.stat(path) is not None
     with suppress(AlreadyExists):
         table.storage.write_new(path, claim.content)
-        # This process may have been stopped for so long that the commit was completed by another one, and rolled back since.
         if not _has_requested_file(table, claim.file_name):
             table.storage.delete(path)
+            return False
+    return True
 
 
 def _has_requested_file(table: TableState, completed_name: str) -> bool:

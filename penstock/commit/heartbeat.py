@@ -75,12 +75,17 @@ class Owner:
 
 
 class Heartbeat:
-    """The heartbeat of one write, of one run of a plan, or of the new table of save mode `overwrite`."""
+    """The heartbeat of one write, of one run of a plan, or of the new table of save mode `overwrite`.
 
-    def __init__(self, table: TableState) -> None:
+    Args:
+        expects_others: whether other writers may work at the same time; None: as the options say.
+    """
+
+    def __init__(self, table: TableState, *, expects_others: bool | None = None) -> None:
         self._table = table
         self._time = ""
-        self._owner = Owner(this_process(), clock.new_uuid(), is_optimistic(table))
+        expects = is_optimistic(table) if expects_others is None else expects_others
+        self._owner = Owner(this_process(), clock.new_uuid(), expects)
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
 

@@ -1,30 +1,37 @@
 """Save mode `overwrite`: the new table is written inside the old table's folder and takes its place when it is complete.
 
     1. the new table is written and committed in `<table>/.hoodie/.temp/overwrite-<id>`, where no reader looks
-    2. the file `<table>/.hoodie/.temp/overwrite` is written: it names the folder `overwrite-<id>` as the next table
+    2. an instant is requested in the old table, with the heartbeat of a single writer, so that no other writer begins; then the
+       file `<table>/.hoodie/.temp/overwrite` is written: it names the folder `overwrite-<id>` as the next table
     3. the old table is renamed to `<folder>/.<name>.penstock-old`, and the new table inside it is checked for missing files
     4. the new table is renamed to `<name>`
     5. the old table is moved into the new one, to `<table>/.hoodie/.temp/<id>.penstock-old`, and deleted there
 
-A crash before step 3 leaves the old table in place. A later write deletes the incomplete new table when its writer's heartbeat
-has expired. After a crash in step 3 or later, `finish_overwrite` completes the steps: the next process that opens the path finds
-the new table, or the old one if the new one has missing files. A write may read its rows from the table that it overwrites,
-because the old table exists until step 5.
+A swap is refused while another writer is alive, by its heartbeat. A crash before step 3 leaves the old table in place. Its
+requested instant is rolled back as that of a failed write. A later write deletes the incomplete new table when its writer's
+heartbeat has expired. After a crash in step 3 or later, `finish_overwrite` completes the steps: the next process that opens the
+path finds the new table, or the old one if the new one has missing files. A write may read its rows from the table that it
+overwrites, because the old table exists until step 5.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from penstock import clock
-from penstock.commit.heartbeat import delete_heartbeat
+from penstock.commit.claims import has_claims, run_transaction
+from penstock.commit.heartbeat import Heartbeat, delete_heartbeat, describe_writer, is_alive
 from penstock.errors import CommitUnknown, CorruptFile, PenstockError, StorageError, TableNotFound, WriteConflict
 from penstock.filegroup.markers import TEMP
+from penstock.options import OPERATION
+from penstock.options.operation import Operation
 from penstock.storage import Storage, join
 from penstock.table.config import read_config
-from penstock.table.state import table_exists
-from penstock.timeline.store import FOLDER, load_timeline, read_metadata
+from penstock.table.state import TableState, has_properties, table_exists
+from penstock.timeline.instant import Action
+from penstock.timeline.store import FOLDER, instant_path, load_timeline, read_metadata, request_instant
 
 #: The name of the file that names the next table, and of the heartbeat of the new table's writer. With `-<id>` appended: the name
 #: of the new table's folder.
@@ -51,37 +58,91 @@ def final_table_path(base_path: str) -> str:
     return base_path.rpartition("/")[0].removesuffix(f"/{FOLDER}/{TEMP}")
 
 
-def swap_tables(storage: Storage, new_table: str, base_path: str, instant: str) -> None:
-    """Replace the table at `base_path` by the table at `new_table`, a folder inside it. Then delete the old table.
+def refuse_other_writers(table: TableState, own: str = "") -> None:
+    """Raise WriteConflict if a writer or a table service of the table at `table.base_path` is alive, by its heartbeat.
 
     Args:
+        own: an instant time to leave out.
+    """
+    for instant in load_timeline(table.storage, table.base_path).pending:
+        if instant.time != own and is_alive(table, instant.time):
+            raise WriteConflict(
+                f"{table.base_path} has another writer: {describe_writer(table, instant)}. mode('overwrite') replaces the whole "
+                f"table, so it cannot run next to others: run it when they are finished, or use {OPERATION.key}="
+                f"{Operation.INSERT_OVERWRITE_TABLE.stored.lower()} with mode('append')"
+            )
+
+
+@contextmanager
+def _without_other_writers(table: TableState) -> Iterator[None]:
+    """Keep other writers out of the table while the `with` block replaces it. Raise WriteConflict if one is alive.
+
+    A requested instant with the heartbeat of a single writer does it: other writers look for one before and after they have
+    created their own instant. It goes with the old table, or is deleted if the block raises an error.
+    """
+    if not has_properties(table.storage, table.base_path):
+        yield  # the table is damaged, and no writer can open it
+        return
+    heartbeat = Heartbeat(table, expects_others=False)
+    path = ""
+    try:
+        own = request_instant(
+            table.storage, table.base_path, Action.REPLACE_COMMIT, utc=table.config.timeline_utc, announce=heartbeat.announce
+        )
+        path = instant_path(table.base_path, own)
+        if has_claims(table):
+            run_transaction(table, lambda timeline: None)  # what was claimed before is completed now
+        refuse_other_writers(table, own.time)
+        yield
+    except (StorageError, WriteConflict):
+        with suppress(StorageError):
+            if path:
+                table.storage.delete(path)
+            heartbeat.end()
+        raise
+    finally:
+        heartbeat.stop()
+
+
+def swap_tables(table: TableState, new_table: str, instant: str) -> None:
+    """Replace a table by the table at `new_table`, a folder inside it. Then delete the old table.
+
+    Args:
+        table: the old table. Its timeline is not used.
         new_table: a path that `new_table_path` returned, with a complete table.
         instant: the instant time of the commit that wrote the new table.
 
     Raises:
-        StorageError: the swap failed. The old table is still at `base_path`.
-        WriteConflict: another process deleted files of the new table. The old table is still at `base_path`.
+        StorageError: the swap failed. The old table is still at its path.
+        WriteConflict: another writer is alive, or another process deleted files of the new table. The old table is still at its
+            path.
         CommitUnknown: the storage failed between two renames. The next process that opens the path finishes the swap.
     """
+    storage = table.storage
+    base_path = table.base_path
     old_table = _old_table_path(base_path)
     name = new_table.rsplit("/", 1)[-1]
     moved = join(old_table, FOLDER, TEMP, name)  # the new table's path after the old table was renamed
     note = join(base_path, FOLDER, TEMP, OVERWRITE)
     try:
         finish_overwrite(storage, base_path)
-        storage.replace(note, name.encode())
-        _move(storage, base_path, old_table)
-        # Check after the rename, which takes the new table out of reach of other writers: before, one of them may have deleted
-        # its files as leftovers; from here on, none can. The second check is at `base_path`, because `finish_overwrite` of
-        # another process may already have moved the new table there.
-        if not _is_whole(storage, moved, instant) and not _is_whole(storage, base_path, instant):
-            raise WriteConflict(
-                f"another writer took the overwrite of {base_path} for dead and deleted what it had written; the old table is as "
-                "it was. Run the write again, one writer at a time"
-            )
-        _move(storage, moved, base_path)
-    except (StorageError, WriteConflict) as e:
-        _restore_old_table(storage, base_path, old_table, e)
+        with _without_other_writers(table):
+            try:
+                storage.replace(note, name.encode())
+                _move(storage, base_path, old_table)
+                # Check after the rename, which takes the new table out of reach of other writers: before, one of them may have
+                # deleted its files as leftovers; from here on, none can. The second check is at `base_path`, because
+                # `finish_overwrite` of another process may already have moved the new table there.
+                if not _is_whole(storage, moved, instant) and not _is_whole(storage, base_path, instant):
+                    raise WriteConflict(
+                        f"another writer took the overwrite of {base_path} for dead and deleted what it had written; the old "
+                        "table is as it was. Run the write again, one writer at a time"
+                    )
+                _move(storage, moved, base_path)
+            except (StorageError, WriteConflict) as e:
+                _restore_old_table(storage, base_path, old_table, e)
+                raise
+    except (StorageError, WriteConflict):
         with suppress(StorageError):
             storage.delete(note)
             storage.delete_tree(new_table)

@@ -21,12 +21,21 @@ from penstock.commit.heartbeat import keep_heartbeat
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.commit.modes import is_optimistic
 from penstock.commit.run_hooks import check_hooks, run_after_hooks
-from penstock.commit.swap_tables import OVERWRITE, finish_overwrite, new_table_path, swap_tables
+from penstock.commit.swap_tables import OVERWRITE, finish_overwrite, new_table_path, refuse_other_writers, swap_tables
 from penstock.commit.table_lock import check_lock
 from penstock.door.follow_ups import follow_up
 from penstock.door.interrupts import end_at_interrupt
 from penstock.door.preview import read_preview
-from penstock.errors import AlreadyExists, CommitUnknown, OptionError, StorageError, TableChanged, TableExists, TableNotFound
+from penstock.errors import (
+    AlreadyExists,
+    CommitUnknown,
+    CorruptFile,
+    OptionError,
+    StorageError,
+    TableChanged,
+    TableExists,
+    TableNotFound,
+)
 from penstock.hooks import HookContext, PublishedCommit
 from penstock.hooks.lineage import LineageRun, make_lineage_run
 from penstock.index import make_index
@@ -39,13 +48,13 @@ from penstock.services.clustering.unschedule import unschedule_clustering
 from penstock.services.rollback.failed_writes import roll_back_failed
 from penstock.storage import Storage, join, open_storage
 from penstock.storage.conditional_put import check_conditional_put
-from penstock.table.config import TableConfig
+from penstock.table.config import TableConfig, read_config
 from penstock.table.foreign_files import find_foreign_files
 from penstock.table.state import TableState, open_table, read_table_schema, table_exists
-from penstock.timeline.store import FOLDER, load_timeline
+from penstock.timeline.store import FOLDER
 from penstock.workers.session_settings import name_jobs
 from penstock.write.context import CommitAddition, WriteContext
-from penstock.write.create_table import create_table, store_ordered_deletes
+from penstock.write.create_table import create_table, store_ordered_deletes, withdraw_table
 from penstock.write.operations import OPERATIONS
 from penstock.write.rows.schema import PreparedRows, prepare_rows
 from penstock.write.settings import WriteSettings, check_against_table, resolve_settings
@@ -236,7 +245,7 @@ def _append(request: _Request, path: str) -> tuple[PublishedCommit, TableState]:
 
 
 def _create(request: _Request) -> tuple[PublishedCommit, TableState]:
-    """Create the table and write its first commit. If the write fails, delete the table again.
+    """Create the table and write its first commit. If the write fails, take the table back, unless another process writes to it.
 
     Raises:
         TableChanged: another process created the table first, or began to write to the new table.
@@ -258,9 +267,7 @@ def _create(request: _Request) -> tuple[PublishedCommit, TableState]:
         raise  # the commit may be published, or another process writes to the new table: its files are needed
     except (Exception, KeyboardInterrupt):
         with suppress(StorageError):
-            # Another process may have begun to write to the new table. Then the table stays.
-            if not load_timeline(storage, base_path).instants:
-                storage.delete_tree(join(base_path, FOLDER) if folder_existed else base_path)
+            withdraw_table(table, keep_folder=folder_existed)
         raise
 
 
@@ -272,12 +279,15 @@ def _overwrite(request: _Request) -> tuple[PublishedCommit, TableState]:
 
     Raises:
         OptionError: the folder has files that are not the table's, and the options do not allow to delete them.
+        WriteConflict: another writer is at work.
     """
     storage = request.storage
     if request.addition.check_table is not None:
         request.addition.check_table(open_table(storage.uri(request.base_path), request.options))
     if request.options[o.OTHER_FILES] == "refuse":
         _refuse_foreign_files(storage, request.base_path)
+    old = TableState(storage, request.base_path, _read_config(request), request.options)
+    refuse_other_writers(old)
     new_path = new_table_path(request.base_path)
     try:
         # The heartbeat tells other processes that the new table is not a leftover.
@@ -294,9 +304,17 @@ def _overwrite(request: _Request) -> tuple[PublishedCommit, TableState]:
             raise
         # Although it is not known whether the commit was published, the write has failed: the tables were not swapped.
         raise StorageError(f"overwriting {request.base_path} failed, the old table is as it was: {e.__cause__}") from e
-    swap_tables(storage, new_path, request.base_path, commit.instant)
+    swap_tables(old, new_path, commit.instant)
     table = replace(table, base_path=request.base_path)
     return run_after_hooks(HookContext(table, request.spark, stages=request.stages), commit), table
+
+
+def _read_config(request: _Request) -> TableConfig:
+    """Return the properties of the table to overwrite; no properties if the table is damaged."""
+    try:
+        return read_config(request.storage, request.base_path)
+    except (CorruptFile, TableNotFound, OptionError):
+        return TableConfig({})
 
 
 def _refuse_foreign_files(storage: Storage, base_path: str) -> None:

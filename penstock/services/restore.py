@@ -1,6 +1,7 @@
 """Restore a table to a commit that has a savepoint. Everything written after that commit is deleted for good.
 
-1. The plan is stored as `<r>.restore.requested`: the instants that are later than the commit. Then the inflight file is created.
+1. The plan is stored as `<r>.restore.requested`: the instants that are later than the commit. The restore takes its turn among
+   the transactions (`commit/claims.py`). Writers find the pending restore in their own turns. Then the inflight file is created.
 2. The completed files of the later instants are removed from the timeline, newest first. No reader sees a write whose data files
    are deleted in step 3.
 3. Their data files are deleted.
@@ -19,13 +20,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock import clock
 from penstock import options as o
+from penstock.commit.claims import has_claims, run_transaction
 from penstock.commit.heartbeat import delete_heartbeat, is_alive
 from penstock.commit.markers import delete_markers, seal
 from penstock.commit.metadata_table import turn_off_metadata_table
+from penstock.commit.table_lock import locked
 from penstock.errors import AlreadyExists, CorruptFile, OptionError, WriteConflict
 from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.filegroup.partitions import read_creation_instant, withdraw_partition
@@ -43,6 +47,7 @@ from penstock.timeline.archive import is_archived, load_archive
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.restore_file import RestorePlan, RestoreResult, read_restore_plan, write_restore_plan, write_restore_result
 from penstock.timeline.store import instant_path, request_instant, transition
+from penstock.timeline.timeline import Timeline
 from penstock.workers.driver_limit import fits_on_driver
 from penstock.workers.runner import Runner
 
@@ -79,7 +84,7 @@ def restore(spark: SparkSession | None, table: TableState, to: str, stages: Stag
             raise WriteConflict(
                 f"restore {instant.time} of {table.base_path} to {plan.to} is not finished; finish it with restore({plan.to!r})"
             )
-        unplanned = _load_unplanned(table, plan)
+        unplanned = _find_unplanned(reload_timeline(table), plan)
         if unplanned:
             raise WriteConflict(
                 f"restore {instant.time} of {table.base_path} does not know of the later write {unplanned[0].file_name}; remove "
@@ -117,6 +122,16 @@ def _check(table: TableState, to: str) -> None:
             f"Restore is not supported when {o.ARCHIVE_BEYOND_SAVEPOINT.key} is enabled: commits after the savepoint may be "
             "archived. Leave the option out"
         )
+    _check_savepoints(table, to)
+    if to not in table.timeline.completed_times:
+        raise OptionError(f"commit {to} of {table.base_path} is not on the timeline any more, only its savepoint is")
+    _check_not_archived(table, to)
+    _check_alone(table)
+    _check_files(table, to)
+
+
+def _check_savepoints(table: TableState, to: str) -> None:
+    """Raise OptionError if the commit at `to` has no savepoint, or a later commit has one."""
     held = list_savepoint_times(table)
     if to not in held:
         if to in table.timeline.completed_times:
@@ -130,11 +145,6 @@ def _check(table: TableState, to: str) -> None:
             f"Could not rollback a savepointed commit: savepoint {later[-1]} of {table.base_path} is later than {to}. Delete it "
             f"first with delete_savepoint({later[-1]!r})"
         )
-    if to not in table.timeline.completed_times:
-        raise OptionError(f"commit {to} of {table.base_path} is not on the timeline any more, only its savepoint is")
-    _check_not_archived(table, to)
-    _check_alone(table)
-    _check_files(table, to)
 
 
 def _check_not_archived(table: TableState, to: str) -> None:
@@ -195,27 +205,49 @@ def _was_restored(table: TableState, to: str) -> bool:
 def _request(table: TableState, to: str) -> tuple[Instant, RestorePlan]:
     """Plan a restore and store the plan on the timeline; return the restore's instant and the plan.
 
-    If a write began concurrently, delete the plan again and raise WriteConflict.
+    If a write began or completed concurrently, delete the plan again and raise WriteConflict.
     """
     plan = plan_restore(table, to)
     content = write_restore_plan(plan)
     utc = table.config.timeline_utc
     instant = request_instant(table.storage, table.base_path, Action.RESTORE, utc=utc, content=content, is_plan=True)
-    # A write may have begun since the timeline was loaded. The plan does not name it, so its files would be deleted and its
-    # instant would stay. From here on writes see the pending restore and do not begin.
-    unplanned = _load_unplanned(table, plan)
-    if unplanned:
+    # A write may have begun or completed since the timeline was loaded. The plan does not name it, so its files would be deleted
+    # and its instant would stay. From here on writes see the pending restore: they neither begin nor commit.
+    try:
+        if has_claims(table):
+            with locked(table):
+                run_transaction(table, partial(_check_turn, table, plan))
+        else:
+            _check_turn(table, plan, reload_timeline(table).timeline)
+    except (OptionError, WriteConflict):
         table.storage.delete(instant_path(table.base_path, instant))
-        raise WriteConflict(
-            f"write {unplanned[0].file_name} of {table.base_path} began at the same time; restore when it is finished"
-        )
+        raise
     return instant, plan
 
 
-def _load_unplanned(table: TableState, plan: RestorePlan) -> list[Instant]:
-    """Load the timeline again; return the writes after `plan.to` that the plan does not name."""
+def _check_turn(table: TableState, plan: RestorePlan, timeline: Timeline) -> None:
+    """Check that the plan of a restore, which is now on the timeline, still names all that it undoes.
+
+    Args:
+        table: the table with the timeline on which the restore was planned.
+        timeline: the timeline as of the turn of the restore among all transactions.
+
+    Raises:
+        WriteConflict: a write began or completed since the restore was planned, or its writer is alive after all.
+        OptionError: the savepoint was deleted, or a later one was made.
+    """
+    table_now = replace(table, timeline=timeline)
+    new = _find_unplanned(table_now, plan) or [i for i in timeline.writes if i.time not in table.timeline.completed_times]
+    if new:
+        raise WriteConflict(f"write {new[0].file_name} of {table.base_path} began at the same time; restore when it is finished")
+    _check_alone(table_now)
+    _check_savepoints(table_now, plan.to)
+
+
+def _find_unplanned(table: TableState, plan: RestorePlan) -> list[Instant]:
+    """Return the writes after `plan.to` on the timeline of the table that the plan does not name."""
     planned = {(instant.time, instant.action.family) for instant in plan.instants}
-    later = _later_writes(reload_timeline(table), plan.to)
+    later = _later_writes(table, plan.to)
     return [instant for instant in later if (instant.time, instant.action.family) not in planned]
 
 
@@ -259,6 +291,10 @@ def _run(spark: SparkSession | None, table: TableState, instant: Instant, plan: 
     make_index(table.options).after_restore(table, plan.instants)
     for undone in plan.instants:
         _remove_instant(table, undone)
+        if has_claims(table):
+            # A process that stopped after its claim may have created the completed file again. It deletes the file itself if it
+            # finds the requested file gone.
+            storage.delete(instant_path(base_path, undone.in_state(State.COMPLETED)))
     _remove_other_instants(table, instant, plan.to)
     result = replace(result, milliseconds=int((clock.monotonic_s() - began) * 1000))
     with suppress(AlreadyExists):

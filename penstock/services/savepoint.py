@@ -4,7 +4,8 @@
 
 Cleaning keeps these files, archiving stops at the commit, and the commit cannot be rolled back. A savepoint is refused if a clean
 has deleted files of the commit, or is planned to. A clean may be planned at the same moment as the savepoint. Therefore both read
-the timeline again after they are stored on it. The one that finds the other is withdrawn.
+the timeline again after they are stored on it. The one that finds the other is withdrawn. The same holds for a rollback of the
+commit and for a restore.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from penstock import clock
+from penstock.commit.claims import has_claims, run_transaction
+from penstock.commit.conflicts import check_not_restoring
+from penstock.commit.table_lock import locked
+from penstock.commit.undone_commits import check_still_there
 from penstock.errors import AlreadyExists, CorruptFile, OptionError, WriteConflict
 from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.storage import join
@@ -25,6 +30,7 @@ from penstock.timeline.clean_file import CleanPlan, CleanResult, read_clean_plan
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.savepoint_file import Savepoint, write_savepoint
 from penstock.timeline.store import instant_path, load_timeline, transition
+from penstock.timeline.timeline import Timeline
 
 #: Names of files by partition path.
 Files = Mapping[str, tuple[str, ...]]
@@ -39,7 +45,8 @@ def create_savepoint(table: TableState, time: str | None = None, *, user: str = 
 
     Raises:
         OptionError: there is no such commit, the commit already has a savepoint, or a clean has deleted files of the commit.
-        WriteConflict: a clean that will delete files of the commit was planned concurrently, or the table is being restored.
+        WriteConflict: a clean that will delete files of the commit was planned concurrently, the commit is being rolled back, or
+            the table is being restored.
         CorruptFile: the file of a clean cannot be read, so it is unknown which files that clean deleted.
     """
     table = reload_timeline(table)
@@ -59,7 +66,34 @@ def create_savepoint(table: TableState, time: str | None = None, *, user: str = 
         if table.storage.read(instant_path(table.base_path, inflight.in_state(State.COMPLETED))) != content:
             raise _has_savepoint(table, time) from e
     _step_back_for_cleans(table, savepoint, cleans)
+    _take_turn(table, savepoint)
     return savepoint
+
+
+def _take_turn(table: TableState, savepoint: Savepoint) -> None:
+    """Take a turn among the transactions of the table, and check that the commit of the new savepoint stays.
+
+    A rollback of the commit, or a restore to an earlier one, takes a turn too. So one of the two finds the other. If the check
+    fails, the savepoint is deleted again. Without claims, the timeline is only loaded again.
+
+    Raises:
+        WriteConflict: the commit was, or is being, rolled back, or the table is being restored.
+    """
+
+    def check(timeline: Timeline) -> None:
+        """Check the timeline as of this turn."""
+        check_not_restoring(table, timeline)
+        check_still_there(table, table.timeline, timeline)
+
+    try:
+        if has_claims(table):
+            with locked(table):
+                run_transaction(table, check)
+        else:
+            check(load_timeline(table.storage, table.base_path))
+    except BaseException:
+        _remove_files(table, savepoint.instant)
+        raise
 
 
 def delete_savepoint(table: TableState, time: str) -> None:
@@ -67,11 +101,13 @@ def delete_savepoint(table: TableState, time: str) -> None:
 
     Raises:
         OptionError: there is no such savepoint.
+        WriteConflict: the table is being restored.
     """
     table = reload_timeline(table)
     if not any(savepoint.time == time for savepoint in table.timeline.filter(Action.SAVEPOINT)):
         known = ", ".join(list_savepoint_times(table)) or "none"
         raise OptionError(f"there is no savepoint of {time} in {table.base_path}; it has {known}")
+    check_not_restoring(table, table.timeline)
     _remove_files(table, time)
 
 

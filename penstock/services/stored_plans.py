@@ -15,9 +15,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.commit.claims import delete_undone_mark, mark_undone, run_transaction
+from penstock.commit.conflicts import check_not_restoring
 from penstock.commit.heartbeat import is_alive
 from penstock.commit.modes import is_optimistic
 from penstock.commit.table_lock import locked
+from penstock.commit.undone_commits import check_still_there
 from penstock.errors import CorruptFile, OptionError, TableChanged, WriteConflict
 from penstock.formats.avro.container import read_container
 from penstock.services.rollback.run import roll_back, run_rollback
@@ -61,7 +63,12 @@ def _confirm_plan(table: TableState, instant: Instant) -> bool:
     """
 
     def check(timeline: Timeline) -> None:
-        """Raise TableChanged if an earlier write completed, or an earlier plan was stored, since this plan was made."""
+        """Raise TableChanged if an earlier write completed, or an earlier plan was stored, since this plan was made.
+
+        Raise WriteConflict if a commit that the plan has read is undone.
+        """
+        check_not_restoring(table, timeline)
+        check_still_there(table, table.timeline, timeline)
         known = {i.time for i in table.timeline.instants}
         for other in timeline.instants:
             is_plan = not other.is_completed and other.action not in (Action.CLEAN, Action.ROLLBACK, Action.SAVEPOINT)
@@ -76,7 +83,7 @@ def _confirm_plan(table: TableState, instant: Instant) -> bool:
             run_transaction(table, check)
     except BaseException as e:
         is_kept = _withdraw_plan(table, instant)
-        if isinstance(e, TableChanged):
+        if isinstance(e, WriteConflict):
             return is_kept
         raise
     return True

@@ -84,10 +84,13 @@ def table_exists(storage: Storage, base_path: str) -> bool:
 
     True if `.hoodie` has `hoodie.properties`, or `hoodie.properties.backup` from an interrupted update, or any instant.
     """
+    return has_properties(storage, base_path) or bool(load_timeline(storage, base_path).instants)
+
+
+def has_properties(storage: Storage, base_path: str) -> bool:
+    """Whether there is a `hoodie.properties` at `base_path`, or its backup from an interrupted update."""
     folder = join(base_path, FOLDER)
-    if any(storage.stat(join(folder, name)) is not None for name in (PROPERTIES, BACKUP)):
-        return True
-    return bool(load_timeline(storage, base_path).instants)
+    return any(storage.stat(join(folder, name)) is not None for name in (PROPERTIES, BACKUP))
 
 
 def reload_timeline(table: TableState) -> TableState:

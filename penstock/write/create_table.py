@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from penstock import options as o
@@ -11,10 +12,10 @@ from penstock.keys import infer_generator_class
 from penstock.keys.partition_fields import partition_columns
 from penstock.merge.make_merger import PAYLOAD_OPTION_PREFIX
 from penstock.storage import Storage, is_file, join
-from penstock.table.config import LAYOUT_VERSION, MERGE_ON_READ, TABLE_VERSION, TableConfig, write_config
+from penstock.table.config import LAYOUT_VERSION, MERGE_ON_READ, PROPERTIES, TABLE_VERSION, TableConfig, write_config
 from penstock.table.foreign_files import find_parquet_file
 from penstock.table.state import TableState, table_exists
-from penstock.timeline.store import FOLDER
+from penstock.timeline.store import FOLDER, load_timeline
 from penstock.write.settings import WriteSettings
 
 #: The folders in `.hoodie` of a new table. Hudi creates the same ones.
@@ -45,6 +46,35 @@ def create_table(storage: Storage, base_path: str, settings: WriteSettings, crea
         raw["hoodie.table.create.schema"] = create_schema
     config = write_config(storage, base_path, raw, new=True)
     return TableState(storage, base_path, config, settings.options)
+
+
+def withdraw_table(table: TableState, *, keep_folder: bool) -> None:
+    """Take back a new table whose first write failed, unless another process has begun to write to it.
+
+    `hoodie.properties` is deleted first, then the timeline is loaded. A write creates its instant, then looks for the properties
+    (`commit/change.py`). So either the write finds them gone, or they are put back. Another process may create the table again
+    at once. Therefore only empty folders are deleted, and no file that it may need.
+
+    Args:
+        keep_folder: whether the folder at the base path existed before the table.
+    """
+    storage = table.storage
+    storage.delete(join(table.base_path, FOLDER, PROPERTIES))
+    if load_timeline(storage, table.base_path).instants:
+        with suppress(AlreadyExists):
+            write_config(storage, table.base_path, table.config.raw, new=True)
+        return
+    _delete_empty_folders(storage, join(table.base_path, FOLDER))
+    if not keep_folder:
+        storage.remove_empty(table.base_path)
+
+
+def _delete_empty_folders(storage: Storage, folder: str) -> None:
+    """Delete a folder and the folders in it, as far as there are no files in them."""
+    for entry in storage.list(folder):
+        if entry.is_dir:
+            _delete_empty_folders(storage, entry.path)
+    storage.remove_empty(folder)
 
 
 def store_ordered_deletes(table: TableState) -> TableState:

@@ -16,7 +16,9 @@ from dataclasses import replace
 
 from penstock import clock
 from penstock import options as o
-from penstock.errors import CorruptFile
+from penstock.commit.conflicts import check_not_restoring
+from penstock.commit.undone_commits import check_still_there
+from penstock.errors import CorruptFile, WriteConflict
 from penstock.filegroup.model import GroupId
 from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.services.clean.plan import PartitionPlan, RetentionRules, plan_partition
@@ -41,7 +43,8 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
         due: True to plan a clean even if fewer commits than `hoodie.clean.max.commits` were made since the last clean.
 
     Returns:
-        The plan's instant; None if no plan was stored, or if it was deleted again because a savepoint was created concurrently.
+        The plan's instant; None if no plan was stored, or if it was deleted again because a savepoint was created, the table
+            restored or a commit rolled back concurrently.
     """
     last = last_clean(table)
     if not (due or is_due(table, last)):
@@ -52,9 +55,17 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
     content = write_clean_plan(plan, table.base_path)
     utc = table.config.timeline_utc
     instant = request_instant(table.storage, table.base_path, Action.CLEAN, utc=utc, content=content, is_plan=True)
-    # A savepoint may have been created while the plan was made. Clean and savepoint each read the timeline again after they are
-    # stored on it, so at least one of the two sees the other and is withdrawn.
-    if set(list_savepoint_times(reload_timeline(table))) - set(list_savepoint_times(table)):
+    # A savepoint may have been created while the plan was made, or the table restored, or a commit rolled back, so that older
+    # files are needed again. Each of them and the clean read the timeline again after they are stored on it. So at least one of
+    # the two sees the other and is withdrawn.
+    now = reload_timeline(table)
+    is_void = bool(set(list_savepoint_times(now)) - set(list_savepoint_times(table)))
+    try:
+        check_not_restoring(now, now.timeline)
+        check_still_there(now, table.timeline, now.timeline)
+    except WriteConflict:
+        is_void = True
+    if is_void:
         table.storage.delete(instant_path(table.base_path, instant))
         return None
     return instant

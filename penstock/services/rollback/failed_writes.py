@@ -22,15 +22,19 @@ from penstock.commit.heartbeat import (
 )
 from penstock.commit.modes import failed_writes_policy, is_optimistic
 from penstock.commit.swap_tables import OVERWRITE, REPLACED_SUFFIX
-from penstock.errors import CorruptFile, TableChanged, WriteConflict
+from penstock.commit.undone_commits import check_no_commit_is_undone
+from penstock.errors import CorruptFile, OptionError, TableChanged, WriteConflict
 from penstock.filegroup.markers import TEMP, WORK_PREFIX
 from penstock.formats.avro.container import read_container
-from penstock.services.rollback.run import roll_back, run_rollback, target_of
+from penstock.services.rollback.completed import confirm_rollback
+from penstock.services.rollback.run import roll_back, run_rollback
 from penstock.storage import FileInfo, Storage, join
 from penstock.table.pending import load_clustering_plan
 from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
+from penstock.timeline.rollback_file import target_of
 from penstock.timeline.store import FOLDER, instant_path
+from penstock.user_warning import warn_user
 
 #: A temporary file or folder that belongs to no instant may be deleted when it was not modified for this long.
 _ABANDONED_MS = 24 * 60 * 60 * 1000
@@ -59,6 +63,7 @@ def roll_back_failed(table: TableState) -> TableState:
     if is_optimistic(table):
         dead = []
         _refuse_single_writers(table)
+        table = _finish_rollbacks(table)
     else:
         dead = _find_dead_writes(table)
     if failed_writes_policy(table) == "EAGER" and table.timeline.pending:
@@ -104,6 +109,20 @@ def _find_dead_writes(table: TableState) -> list[Instant]:
                 f"({o.HEARTBEAT_INTERVAL_MS.key} times {o.HEARTBEAT_TOLERABLE_MISSES.key})"
             )
     return pending
+
+
+def _finish_rollbacks(table: TableState) -> TableState:
+    """Finish the rollback of a completed write that is under way, or that its process has left. Return the table afterwards.
+
+    Until it is finished, no other write can begin. Two processes may run it at the same time.
+    """
+    try:
+        check_no_commit_is_undone(table, table.timeline)
+        return table
+    except WriteConflict:
+        with _beside_others(table):
+            resume_rollbacks(table)
+    return reload_timeline(table)
 
 
 def _refuse_single_writers(table: TableState) -> None:
@@ -170,7 +189,8 @@ def runs_a_plan(table: TableState, instant: Instant) -> bool:
 def resume_rollbacks(table: TableState) -> None:
     """Finish the pending rollbacks that a crashed process left.
 
-    A requested rollback whose plan cannot be read has not begun, and is deleted.
+    A requested rollback whose plan cannot be read has not begun, and is deleted. A requested rollback of a completed write is
+    withdrawn, with a warning, if the write cannot be rolled back any more, for example because of later commits.
 
     The rollback of a table service's run is left to the service, which finishes it before it runs its plan again. But if the plan
     was run successfully since, the service does not come back to it. Then a requested rollback is deleted, because it was meant
@@ -197,6 +217,12 @@ def resume_rollbacks(table: TableState) -> None:
             table.storage.delete(path)
             continue
         if not runs_a_plan(table, failed):
+            if rollback.state is State.REQUESTED and failed.time in table.timeline.completed_times:
+                try:
+                    confirm_rollback(table, rollback, failed)
+                except (OptionError, WriteConflict) as e:
+                    warn_user(f"rollback {rollback.time} of {table.base_path}, which had not begun, is withdrawn: {e}")
+                    continue
             run_rollback(table, rollback, plan)
         elif failed.time in table.timeline.completed_times:
             if rollback.state is State.INFLIGHT:

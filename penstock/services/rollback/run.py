@@ -22,7 +22,7 @@ from penstock.commit.heartbeat import delete_heartbeat
 from penstock.commit.markers import delete_markers, seal
 from penstock.commit.modes import is_lazy
 from penstock.commit.table_lock import locked
-from penstock.errors import AlreadyExists, CommitUnknown, CorruptFile, TableChanged
+from penstock.errors import AlreadyExists, CommitUnknown, TableChanged
 from penstock.filegroup.markers import work_folder
 from penstock.filegroup.names import (
     UNKNOWN_WRITE_TOKEN,
@@ -38,10 +38,12 @@ from penstock.formats.log import encode_rollback_block
 from penstock.hooks.metrics import report_service
 from penstock.index import make_index
 from penstock.index.consistent_hashing import drop_changed_rings
+from penstock.services.rollback.completed import confirm_rollback
 from penstock.services.rollback.plan import plan_rollback
 from penstock.storage import Storage, abort_uploads, join
 from penstock.table.state import TableState
 from penstock.timeline.instant import Action, Instant, State
+from penstock.timeline.rollback_file import target_of
 from penstock.timeline.store import instant_path, request_instant, transition
 from penstock.timeline.timeline import Timeline
 
@@ -59,7 +61,8 @@ def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) 
     Returns:
         The instant time of the rollback.
     """
-    _take_turn(table, instant)
+    if not instant.is_completed:
+        _take_turn(table, instant)
     # Sealed before the plan is made: no task can announce a file that the plan misses. A writer that is alive after all finds
     # its write sealed and does not publish it.
     seal(table.storage, table.base_path, instant.time)
@@ -71,27 +74,28 @@ def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) 
     rollback = request_instant(
         table.storage, table.base_path, Action.ROLLBACK, utc=utc, content=content, is_plan=True, is_latest=False
     )
+    if instant.is_completed:
+        confirm_rollback(table, rollback, instant)
     return run_rollback(table, rollback, plan, was_published=instant.is_completed, keeps_plan=keeps_plan)
 
 
 def _take_turn(table: TableState, instant: Instant) -> None:
-    """Make sure that no writer publishes the write that is about to be rolled back: take a turn among the table's transactions.
+    """Make sure that no writer publishes the pending write that is about to be rolled back: take a turn among the transactions.
 
     Does nothing on a table whose transactions have no claims.
 
     Raises:
-        TableChanged: the write was pending, and its writer published it just now.
+        TableChanged: the writer published the write just now.
     """
     if not has_claims(table):
         return
 
     def check(timeline: Timeline) -> None:
         """Raise TableChanged if the write is completed now."""
-        if not instant.is_completed and instant.time in timeline.completed_times:
+        if instant.time in timeline.completed_times:
             raise TableChanged(f"write {instant.time} of {table.base_path} completed just now and is not rolled back")
 
-    if not instant.is_completed:
-        mark_undone(table, instant.time)
+    mark_undone(table, instant.time)
     try:
         with locked(table):
             run_transaction(table, check)
@@ -176,18 +180,6 @@ def _is_file_of(path: str, *, base_path: str, time: str) -> bool:
         return base.instant == time
     log = parse_log_name(file_name)
     return log is not None and is_marked_token(log.write_token, time)
-
-
-def target_of(plan: Mapping[str, Any]) -> Instant:
-    """Return the instant that a rollback plan undoes. Raise CorruptFile if the plan names none.
-
-    The plan does not hold the state of the instant. The returned instant is always in the state completed.
-    """
-    try:
-        target = plan["instantToRollback"]
-        return Instant(target["commitTime"], Action(target["action"]), State.COMPLETED)
-    except (KeyError, TypeError, ValueError) as e:
-        raise CorruptFile(f"a rollback plan does not say what it rolls back: {plan.get('instantToRollback')}") from e
 
 
 def _remove_files(table: TableState, requests: Iterable[Mapping[str, Any]], time: str, target: str) -> dict[str, dict[str, Any]]:
