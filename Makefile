@@ -55,6 +55,9 @@ test-services: $(READY) ## run the tests of table services, of crashes, and of t
 test-schedules: $(READY) ## run two writers in every order of their storage calls; an hour
 	@PENSTOCK_TEST_SCHEDULES=1 $(RUN) -m pytest -q tests/crash/test_two_writers.py
 
+test-model: $(READY) ## play every schedule of the commit protocol's model in memory; an hour
+	@PENSTOCK_TEST_MODEL=1 $(RUN) -m pytest -q tests/model
+
 soak: $(READY) ## run sixteen writer processes that are killed and stopped, with each lock, on disk and on S3; hours
 	@$(RUN) -W ignore -m tests.soak.run --kind COPY_ON_WRITE
 	@$(RUN) -W ignore -m tests.soak.run --kind MERGE_ON_READ
