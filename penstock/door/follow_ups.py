@@ -6,6 +6,8 @@ a warning, and the next service runs. This holds for errors of Spark too. If the
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock import clock
@@ -15,6 +17,8 @@ from penstock.errors import PenstockError, StorageError
 from penstock.hooks import ServiceOutcome
 from penstock.interrupt import check_interrupt
 from penstock.options import Options
+from penstock.progress import Stages
+from penstock.services.table_service import TableService
 from penstock.table.state import TableState, reload_timeline
 from penstock.user_warning import warn_user
 
@@ -22,8 +26,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def follow_up(spark: SparkSession, table: TableState) -> tuple[ServiceOutcome, ...]:
+def follow_up(spark: SparkSession, table: TableState, already_run: Sequence[ServiceRun] = ()) -> tuple[ServiceOutcome, ...]:
     """Run the inline table services that the options ask for after a commit.
+
+    Args:
+        already_run: services that ran while the rows were written. They are not run again, but reported.
 
     Returns:
         The outcome of each service. Each failure is also issued as a warning.
@@ -31,30 +38,70 @@ def follow_up(spark: SparkSession, table: TableState) -> tuple[ServiceOutcome, .
     Raises:
         PenstockError: a service failed, and the options ask to raise in this case. The commit stays published.
     """
-    services = services_after_write(table)
+    outcomes = [report_run(table, run) for run in already_run]
+    over = [run.service for run in already_run]
+    services = [service for service in services_after_write(table) if service not in over]
     if not services:
-        return ()
+        return tuple(outcomes)
     try:
         table = reload_timeline(table)
     except StorageError as e:
         _report("looking for what is due", e, raises=_raises(table.options))
-        return (ServiceOutcome("table services", "looking for what is due", error=describe_error(e)),)
-    outcomes = []
+        return (*outcomes, ServiceOutcome("table services", "looking for what is due", error=describe_error(e)))
     for service in services:
-        began = clock.monotonic_s()
-        done = None
-        error = None
-        try:
-            with make_stages(service.title, table, spark) as stages:
-                done = service.run_after_write(spark, table, stages)
-        # Any error: of Penstock, of Spark, or for a file that another process has just archived or cleaned.
-        except Exception as e:
-            check_interrupt()  # the error of a Spark job that Ctrl-C cancelled
-            raises = _raises(table.options, default=service.raises_after_write)
-            _report(service.failure_noun, e, raises=raises)
-            error = describe_error(e)
-        outcomes.append(ServiceOutcome(service.name, service.failure_noun, done, error, clock.monotonic_s() - began))
+        run = run_quietly(spark, table, service, service.run_after_write)
+        outcomes.append(report_run(table, run))
     return tuple(outcomes)
+
+
+@dataclass(frozen=True)
+class ServiceRun:
+    """What came of one run of a table service of a write."""
+
+    service: TableService
+    seconds: float
+    done: str | None = None
+    error: Exception | None = None
+
+
+def run_quietly(
+    spark: SparkSession,
+    table: TableState,
+    service: TableService,
+    run: Callable[[SparkSession, TableState, Stages], str | None],
+    *,
+    shown: bool = True,
+) -> ServiceRun:
+    """Run one table service of a write. An error is returned, not raised.
+
+    Args:
+        run: `run_after_write` or `run_due` of the service.
+        shown: whether its progress is shown.
+    """
+    began = clock.monotonic_s()
+    done = None
+    error = None
+    try:
+        with make_stages(service.title, table, spark, shown=shown) as stages:
+            done = run(spark, table, stages)
+    # Any error: of Penstock, of Spark, or for a file that another process has just archived or cleaned.
+    except Exception as e:
+        check_interrupt()  # the error of a Spark job that Ctrl-C cancelled
+        error = e
+    return ServiceRun(service, clock.monotonic_s() - began, done, error)
+
+
+def report_run(table: TableState, run: ServiceRun) -> ServiceOutcome:
+    """Return the outcome of a service, when the write is committed. Warn of a failure.
+
+    Raises:
+        PenstockError: the service failed, and the options ask to raise in this case. The commit stays published.
+    """
+    service = run.service
+    if run.error is not None:
+        _report(service.failure_noun, run.error, raises=_raises(table.options, default=service.raises_after_write))
+    error = None if run.error is None else describe_error(run.error)
+    return ServiceOutcome(service.name, service.failure_noun, run.done, error, run.seconds)
 
 
 def _raises(options: Options, *, default: bool = False) -> bool:

@@ -75,7 +75,7 @@ def run_service(title: str, table: TableState, spark: SparkSession | None) -> It
         yield stages
 
 
-def make_stages(title: str, table: TableState, spark: SparkSession | None) -> Stages:
+def make_stages(title: str, table: TableState, spark: SparkSession | None, *, shown: bool = True) -> Stages:
     """Return the object that reports the progress of a table service. Its lines, and the Spark jobs, are named after the service.
 
     Use it in a `with` statement around the run of the service.
@@ -83,6 +83,7 @@ def make_stages(title: str, table: TableState, spark: SparkSession | None) -> St
     Args:
         title: the first words of these names, for example `clean`. The name of the table follows.
         spark: the session whose jobs are named; None if the service starts no Spark job.
+        shown: whether the progress is shown, as the options say; if false, it is only measured.
     """
     around = partial(name_jobs, spark) if spark else None
-    return Stages(f"{title} {table.config.name}", table.options[o.PROGRESS], around)
+    return Stages(f"{title} {table.config.name}", table.options[o.PROGRESS] if shown else "off", around)

@@ -23,6 +23,7 @@ from penstock.commit.modes import is_optimistic
 from penstock.commit.run_hooks import check_hooks, run_after_hooks
 from penstock.commit.swap_tables import OVERWRITE, finish_overwrite, new_table_path, refuse_other_writers, swap_tables
 from penstock.commit.table_lock import check_lock
+from penstock.door.async_services import AsyncServices
 from penstock.door.follow_ups import follow_up
 from penstock.door.interrupts import end_at_interrupt
 from penstock.door.preview import read_preview
@@ -96,6 +97,8 @@ class _Request:
     options: Options
     stages: Stages
     addition: CommitAddition = field(default_factory=CommitAddition)
+    #: Runs table services while the rows are written.
+    services: AsyncServices = field(default_factory=AsyncServices)
 
     def rows_of(self, table: TableState | None) -> DataFrame:
         """Return the incoming rows. If the caller gave a function that reads them from the table, call it.
@@ -151,7 +154,7 @@ def write(
         if written is None:
             return None
         done, table = written
-        return replace(done, services=follow_up(spark, table))
+        return replace(done, services=follow_up(spark, table, request.services.runs))
 
 
 _Written: TypeAlias = tuple[PublishedCommit, TableState] | None
@@ -374,7 +377,8 @@ def _run_operation(
         reads_table=callable(request.rows),
         addition=request.addition,
     )
-    return run(context), table
+    with request.services.run(request.spark, table):
+        return run(context), table
 
 
 def _parse_mode(mode: str | None) -> SaveMode:

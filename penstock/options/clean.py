@@ -16,7 +16,9 @@ CLEAN_ASYNC: Final = Option(
     "hoodie.clean.async",
     boolean,
     False,
-    "Clean in the background of a stream. A batch write cleans right after its commit.",
+    "Clean while rows are written, on a thread of the writer that the write waits for, instead of after the commit. A stream "
+    "cleans in its background.",
+    aliases=("hoodie.clean.async.enabled",),
 )
 CLEANER_POLICY: Final = Option(
     "hoodie.cleaner.policy",

@@ -113,7 +113,8 @@ ARCHIVE_ASYNC: Final = Option(
     "hoodie.archive.async",
     boolean,
     False,
-    "Archive in the background of a stream. A batch write archives right after its commit.",
+    "Archive while rows are written, on a thread of the writer that the write waits for, instead of after the commit. A stream "
+    "archives in its background.",
 )
 KEEP_MAX_COMMITS: Final = Option(
     "hoodie.keep.max.commits",

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock import options as o
+from penstock.door.async_services import is_asynchronous
 from penstock.door.follow_ups import describe_error
 from penstock.door.services import make_stages
 from penstock.errors import TableNotFound, WriteConflict
@@ -43,16 +44,6 @@ def clusters_in_background(options: Options) -> bool:
     return options[o.CLUSTERING_ASYNC] and not options[o.CLUSTERING_INLINE]
 
 
-def cleans_in_background(options: Options) -> bool:
-    """Whether a stream cleans in the background."""
-    return options[o.CLEAN_AUTOMATIC] and options[o.CLEAN_ASYNC]
-
-
-def archives_in_background(options: Options) -> bool:
-    """Whether a stream archives in the background."""
-    return options[o.ARCHIVE_AUTOMATIC] and options[o.ARCHIVE_ASYNC]
-
-
 def batch_options(options: Options) -> Options:
     """Return the options with which a stream writes a batch: what runs in the background does not run after the batch.
 
@@ -67,9 +58,9 @@ def batch_options(options: Options) -> Options:
         more[o.CLUSTERING_SCHEDULE_INLINE.key] = "true"
         if not options.is_set(o.CLUSTERING_UPDATES_STRATEGY):
             more[o.CLUSTERING_UPDATES_STRATEGY.key] = _ALLOW_UPDATES  # a batch must not wait for the clustering
-    if cleans_in_background(options):
+    if is_asynchronous(CLEAN, options):
         more[o.CLEAN_AUTOMATIC.key] = "false"
-    if archives_in_background(options):
+    if is_asynchronous(ARCHIVE, options):
         more[o.ARCHIVE_AUTOMATIC.key] = "false"
     return options.replace(more)
 
@@ -110,9 +101,9 @@ class BackgroundServices:
     def _list_services(self) -> list[TableService]:
         """Return the services that the options let run in the background, in the order in which they run."""
         chosen: list[TableService] = []
-        if cleans_in_background(self._options):
+        if is_asynchronous(CLEAN, self._options):
             chosen.append(CLEAN)
-        if archives_in_background(self._options):
+        if is_asynchronous(ARCHIVE, self._options):
             chosen.append(ARCHIVE)
         if compacts_in_background(self._options):
             chosen.append(COMPACTION)
