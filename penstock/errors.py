@@ -97,7 +97,14 @@ class WriteConflict(PenstockError):
     """Raised if a concurrent commit changed the same file groups, or removed files that a query was planned with.
 
     Run the whole write, or the query, again.
+
+    Attributes:
+        other_instant: the instant time of the write or plan that this one lost to; None if there is no single one.
     """
+
+    def __init__(self, message: str = "", *, other_instant: str | None = None) -> None:
+        super().__init__(message)
+        self.other_instant = other_instant
 
 
 class TableChanged(WriteConflict):

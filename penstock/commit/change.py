@@ -21,6 +21,7 @@ from penstock import options as o
 from penstock.commit import markers
 from penstock.commit.claims import Completed, is_marked_undone, run_transaction
 from penstock.commit.conflicts import check_conflicts, check_log_files, check_not_restoring
+from penstock.commit.early_conflicts import EarlyConflicts, detects_early
 from penstock.commit.heartbeat import Heartbeat, check_alive
 from penstock.commit.modes import is_lazy, is_optimistic
 from penstock.commit.overlap import ConcurrentCommit, check_overlap, check_schema
@@ -73,6 +74,7 @@ class Change:
         self._is_publishing = False
         self._planned_on = table.timeline
         self._prepared_for: str | None = None
+        self._profile: CommitMetadata | None = None
 
     @property
     def time(self) -> str:
@@ -85,6 +87,7 @@ class Change:
         Args:
             profile: the workload profile to store in the inflight file; None for an empty file.
         """
+        self._profile = profile
         content = write_commit(profile, profile=True) if profile else b""
         transition(self.table.storage, self.table.base_path, self.instant, State.INFLIGHT, content)
 
@@ -95,6 +98,25 @@ class Change:
     def plan_on(self, timeline: Timeline) -> None:
         """Record the timeline on which the tasks of this change are planned. Commits that are not on it are concurrent."""
         self._planned_on = timeline
+
+    @contextmanager
+    def stop_at_conflict(self, cancel_tasks: Callable[[], object]) -> Iterator[None]:
+        """Run the tasks of this write in the `with` block. Stop them early if another writer changes the same file groups.
+
+        Do nothing unless the options turn early conflict detection on.
+
+        Args:
+            cancel_tasks: cancels the tasks. Called in a thread.
+
+        Raises:
+            WriteConflict: a conflict was found.
+        """
+        if self._profile is None or not detects_early(self.table):
+            yield
+            return
+        conflicts = EarlyConflicts(self.table, self.instant, self._profile, self._planned_on, cancel_tasks)
+        with conflicts.stop_tasks():
+            yield
 
     @contextmanager
     def at_work(self) -> Iterator[None]:

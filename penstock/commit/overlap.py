@@ -35,7 +35,7 @@ GroupId = tuple[str, str]
 _REPLACES_PARTITIONS = (Operation.INSERT_OVERWRITE.stored, Operation.DELETE_PARTITION.stored)
 _REPLACES_TABLE = Operation.INSERT_OVERWRITE_TABLE.stored
 #: The part of a file id that names the bucket.
-_BUCKET_DIGITS = 8
+BUCKET_DIGITS = 8
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class WriteSet:
             if stat.prev_commit != "null":
                 groups.add((path, stat.file_id))
             if has_buckets:
-                buckets.add((path, stat.file_id[:_BUCKET_DIGITS]))
+                buckets.add((path, stat.file_id[:BUCKET_DIGITS]))
         replaced = metadata.replaced or {}
         for path, file_ids in replaced.items():
             groups.update((path, file_id) for file_id in file_ids)
@@ -136,7 +136,7 @@ def check_overlap(
         theirs = WriteSet.of(commit.metadata, has_buckets=has_buckets)
         overlap = ours.find_overlap(theirs)
         if overlap is not None:
-            raise WriteConflict(_describe_conflict(table, instant, commit, overlap))
+            raise WriteConflict(_describe_conflict(table, instant, commit, overlap), other_instant=commit.instant.time)
     _check_plans(table, instant, ours, planned_on, timeline)
     return commits
 
@@ -201,7 +201,8 @@ def _check_plans(table: TableState, instant: Instant, ours: WriteSet, planned_on
             path, file_id = group
             raise WriteConflict(
                 f"write {instant.time} of {table.base_path} lost to the table service planned at {plan}: both change file group "
-                f"{file_id} of partition {path!r}. Run the write again, or let it do so: set {o.CONFLICT_RETRIES.key}"
+                f"{file_id} of partition {path!r}. Run the write again, or let it do so: set {o.CONFLICT_RETRIES.key}",
+                other_instant=plan,
             )
 
 

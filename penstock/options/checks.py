@@ -13,7 +13,12 @@ from penstock.errors import OptionError
 from penstock.options.clean import CLEANER_POLICY, cleaning_policy, retentions_given
 from penstock.options.clustering import CLUSTERING_INLINE, CLUSTERING_SCHEDULE_INLINE
 from penstock.options.compaction import COMPACT_INLINE, COMPACT_SCHEDULE_INLINE
-from penstock.options.concurrency import CONCURRENCY_MODE, EARLY_CONFLICT_DETECTION, LOCK_CONFLICT_STRATEGY
+from penstock.options.concurrency import (
+    CONCURRENCY_MODE,
+    EARLY_CONFLICT_DETECTION,
+    EARLY_CONFLICT_STRATEGY,
+    LOCK_CONFLICT_STRATEGY,
+)
 from penstock.options.index import BUCKET_COUNT, BUCKET_ENGINE, BUCKET_HASH_FIELDS, INDEX_TYPE, MOST_BUCKETS
 from penstock.options.keys import KEY_GENERATOR_CLASS, KEY_GENERATOR_TYPE, RECORD_KEY_FIELD
 from penstock.options.layout import STORAGE_LAYOUT_PARTITIONER, STORAGE_LAYOUT_TYPE
@@ -38,10 +43,17 @@ from penstock.options.write import (
 #: Key generators, by class name and by type, whose record keys can be computed from the columns if the meta columns are empty.
 _WITHOUT_META_FIELDS: Final = ("Simple", "Nonpartitioned", "Complex")
 _TYPES_WITHOUT_META_FIELDS: Final = ("SIMPLE", "NON_PARTITION", "COMPLEX")
-#: Strategies for conflicts, by class name. Which of the two applies follows from the index.
+#: Strategies of early conflict detection, and of conflicts at the commit, by class name.
+_EARLY_CONFLICT_STRATEGIES: Final = (
+    "SimpleDirectMarkerBasedDetectionStrategy",
+    "SimpleTransactionDirectMarkerBasedDetectionStrategy",
+    "AsyncTimelineServerBasedDetectionStrategy",
+)
+_BUCKET_STRATEGY: Final = "BucketIndexConcurrentFileWritesConflictResolutionStrategy"
 _CONFLICT_STRATEGIES: Final = (
     "SimpleConcurrentFileWritesConflictResolutionStrategy",
-    "BucketIndexConcurrentFileWritesConflictResolutionStrategy",
+    _BUCKET_STRATEGY,
+    "PreferWriterConflictResolutionStrategy",
 )
 
 
@@ -92,9 +104,14 @@ def _two_clusterings(options: Options) -> str | None:
 
 def _early_conflicts(options: Options) -> str | None:
     """Check that early conflict detection is only set with several writers. Returns the problem; None if there is none."""
-    if options[EARLY_CONFLICT_DETECTION] and options[CONCURRENCY_MODE] == "SINGLE_WRITER":
+    if not options[EARLY_CONFLICT_DETECTION]:
+        return None
+    if options[CONCURRENCY_MODE] == "SINGLE_WRITER":
         return f"{EARLY_CONFLICT_DETECTION.key}=true needs {CONCURRENCY_MODE.key}=OPTIMISTIC_CONCURRENCY_CONTROL"
-    return None
+    strategy = options[EARLY_CONFLICT_STRATEGY]
+    if strategy is None or strategy.rpartition(".")[2] in _EARLY_CONFLICT_STRATEGIES:
+        return None
+    return f"{EARLY_CONFLICT_STRATEGY.key}={strategy} is not supported: leave it out, and the kind of markers decides"
 
 
 def _eager_rollback(options: Options) -> str | None:
@@ -123,7 +140,10 @@ def _conflict_strategy(options: Options) -> str | None:
     strategy = options[LOCK_CONFLICT_STRATEGY]
     if strategy is None or options[CONCURRENCY_MODE].upper() != "OPTIMISTIC_CONCURRENCY_CONTROL":
         return None
-    if strategy.rpartition(".")[2] in _CONFLICT_STRATEGIES:
+    name = strategy.rpartition(".")[2]
+    if name == _BUCKET_STRATEGY and options[INDEX_TYPE].upper() != "BUCKET":
+        return f"{LOCK_CONFLICT_STRATEGY.key}={strategy} needs {INDEX_TYPE.key}=BUCKET: leave it out, and the index decides"
+    if name in _CONFLICT_STRATEGIES:
         return None
     return f"{LOCK_CONFLICT_STRATEGY.key}={strategy} is not supported: leave it out, and the index decides"
 

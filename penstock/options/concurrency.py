@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from penstock.options.features import EARLY_CONFLICTS
 from penstock.options.option import Option, boolean, count, positive, text, word
 
 _LOCK: Final = "hoodie.write.lock."
@@ -64,38 +63,35 @@ EARLY_CONFLICT_DETECTION: Final = Option(
     "hoodie.write.concurrency.early.conflict.detection.enable",
     boolean,
     False,
-    "Detect conflicts by markers while files are written.",
-    supported=("false",),
-    lacks=EARLY_CONFLICTS,
-    instead="leave it out, and conflicts are detected before the commit",
+    "Detect conflicts with other writers by markers while files are written. Of two writes that change the same file group "
+    "the one that began later stops. With `hoodie.write.num.retries.on.conflict.failures` it runs again when the other one is "
+    "finished.",
 )
 EARLY_CONFLICT_STRATEGY: Final[Option[str | None]] = Option(
     "hoodie.write.concurrency.early.conflict.detection.strategy",
     word,
     None,
-    "How conflicts are detected early. If not set, the kind of markers decides.",
-    waits_for=EARLY_CONFLICTS,
+    "When conflicts are looked for early: a class of Hudi. `SimpleDirectMarkerBasedDetectionStrategy` and "
+    "`SimpleTransactionDirectMarkerBasedDetectionStrategy`: before the first task and then every second. "
+    "`AsyncTimelineServerBasedDetectionStrategy`: as the delay and period options say. If not set, the kind of markers decides.",
 )
 EARLY_CONFLICT_CHECK_COMMITS: Final = Option(
     "hoodie.write.concurrency.early.conflict.check.commit.conflict",
     boolean,
     False,
-    "Also compare with commits that completed since the write began.",
-    waits_for=EARLY_CONFLICTS,
+    "Early conflict detection also compares with commits that completed since the write began.",
 )
 CONFLICT_DETECTOR_DELAY_MS: Final = Option(
     "hoodie.write.concurrency.async.conflict.detector.initial_delay_ms",
     count,
     0,
-    "Milliseconds before the first early detection of conflicts.",
-    waits_for=EARLY_CONFLICTS,
+    "Milliseconds before the first early detection of conflicts. 0: before the first task. Used by the asynchronous strategy.",
 )
 CONFLICT_DETECTOR_PERIOD_MS: Final = Option(
     "hoodie.write.concurrency.async.conflict.detector.period_ms",
     positive,
     30_000,
-    "Milliseconds between early detections of conflicts.",
-    waits_for=EARLY_CONFLICTS,
+    "Milliseconds between early detections of conflicts. Used by the asynchronous strategy.",
 )
 LOCK_PROVIDER: Final[Option[str | None]] = _lock_option(
     "provider",
@@ -108,7 +104,9 @@ LOCK_CONFLICT_STRATEGY: Final[Option[str | None]] = _lock_option(
     "conflict.resolution.strategy",
     word,
     None,
-    "What is a conflict. If not set, the index decides.",
+    "What is a conflict, and who yields: a class of Hudi. `SimpleConcurrentFileWritesConflictResolutionStrategy` compares "
+    "file groups, `BucketIndexConcurrentFileWritesConflictResolutionStrategy` also buckets, which the bucket index does anyway. "
+    "With `PreferWriterConflictResolutionStrategy` table services give way to writers. If not set, the index decides.",
 )
 LOCK_WAIT_MS: Final = _lock_option(
     "wait_time_ms",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 CHANGE_DATA: Final = "change data capture: rows before and after each change"
-EARLY_CONFLICTS: Final = "early detection of conflicts between writers"
 ENGINE_PROPERTIES: Final = "properties that the engine sets itself"
 JAVA_CLASSES: Final = "Java classes of your own"
 OTHER_VERSIONS: Final = "other table versions than 6"

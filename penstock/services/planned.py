@@ -14,7 +14,7 @@ run raised an error, the run deletes its own files; if the process crashed, the 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
@@ -24,10 +24,11 @@ from penstock.commit.markers import read_markers
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.commit.modes import is_optimistic
 from penstock.errors import CorruptFile, WriteConflict
-from penstock.filegroup.model import FileSlice
+from penstock.filegroup.model import FileSlice, GroupId
 from penstock.hooks import PublishedCommit
 from penstock.options.operation import Operation
 from penstock.progress import Stages, TaskProgress, format_count
+from penstock.services.preferred_writers import find_preferred_write, find_write_without_groups
 from penstock.services.stored_plans import (
     find_pending,
     pending_instants,
@@ -237,6 +238,10 @@ def _waits(table: TableState, service: PlannedService[Any, Any]) -> bool:
     There is no warning for a service that runs only while no write is under way (`runs_alone`): for that service it is normal to
     wait.
     """
+    unknown = find_write_without_groups(table)
+    if unknown is not None:
+        warn_not_planned(table, service.noun, f"write {unknown.file_name} goes first, and has not located its rows yet")
+        return True
     if is_optimistic(table) and not service.runs_alone:
         return False  # a write that changes file groups of the new plan conflicts with it, and runs again
     if service.runs_alone:
@@ -290,8 +295,8 @@ def run_plan(
     """Run the pending plan with the instant time `time` and publish its commit.
 
     Returns:
-        The commit; None if a write is under way and the service runs only without one (`runs_alone`). Then the plan stays
-            pending.
+        The commit; None if a write is under way that goes first: the service runs only without one (`runs_alone`), or yields
+            to writers that change the same file groups. Then the plan stays pending.
 
     Raises:
         OptionError: the service has no pending plan at this instant time.
@@ -323,12 +328,34 @@ def run_plan(
             change.abandon()
             stages.give_up("because another process writes; the plan stays")
             return None
+        groups = {(each.partition_path, each.file_id) for each in _list_slices(tasks)}
+        write = find_preferred_write(run.table, run.instant, groups)
+        if write is not None:
+            change.abandon()
+            stages.give_up(f"because write {write.time} changes the same file groups and goes first; the plan stays")
+            return None
         return change.publish(
             commit,
             spark=spark,
             stages=stages,
             published=partial(service.after_commit, run, stats, runner),
-            check=lambda _: service.check_conflicts(run),
+            check=lambda _: _check_run(run, service, groups),
+        )
+
+
+def _check_run(run: PlanRun[PlanT], service: PlannedService[PlanT, TaskT], groups: Set[GroupId]) -> None:
+    """Raise WriteConflict if a concurrent write forbids the commit of a run. Called right before the commit is published.
+
+    Args:
+        groups: the file groups of the plan.
+    """
+    service.check_conflicts(run)
+    write = find_preferred_write(run.table, run.instant, groups)
+    if write is not None:
+        raise WriteConflict(
+            f"{service.noun} {run.time} of {run.table.base_path} yields to write {write.time}, which changes the same file "
+            "groups. The plan stays: run it again later",
+            other_instant=write.time,
         )
 
 

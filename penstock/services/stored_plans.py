@@ -22,6 +22,7 @@ from penstock.commit.table_lock import locked
 from penstock.commit.undone_commits import check_still_there
 from penstock.errors import CorruptFile, OptionError, TableChanged, WriteConflict
 from penstock.formats.avro.container import read_container
+from penstock.services.preferred_writers import prefers_writers
 from penstock.services.rollback.run import roll_back, run_rollback
 from penstock.table.pending import find_pending_clusterings
 from penstock.table.state import TableState, reload_timeline
@@ -65,7 +66,8 @@ def _confirm_plan(table: TableState, instant: Instant) -> bool:
     def check(timeline: Timeline) -> None:
         """Raise TableChanged if an earlier write completed, or an earlier plan was stored, since this plan was made.
 
-        Raise WriteConflict if a commit that the plan has read is undone.
+        If writers are preferred, also if an earlier write began since. Raise WriteConflict if a commit that the plan has read is
+        undone.
         """
         check_not_restoring(table, timeline)
         check_still_there(table, table.timeline, timeline)
@@ -74,8 +76,9 @@ def _confirm_plan(table: TableState, instant: Instant) -> bool:
             is_plan = not other.is_completed and other.action not in (Action.CLEAN, Action.ROLLBACK, Action.SAVEPOINT)
             is_write = other.is_completed and other.action.family in WRITE_ACTIONS
             is_new = other.time not in known or (is_write and other.time not in table.timeline.completed_times)
+            goes_first = is_write or other.action not in WRITE_ACTIONS or prefers_writers(table)
             # A write or plan with a later instant has seen this plan.
-            if is_new and other.time < instant.time and (is_write or (is_plan and other.action not in WRITE_ACTIONS)):
+            if is_new and other.time < instant.time and (is_write or is_plan) and goes_first:
                 raise TableChanged(f"{other.file_name} of {table.base_path} came between")
 
     try:

@@ -88,12 +88,18 @@ def cancel_jobs(spark: SparkSession) -> None:
     """
     if is_connect(spark):
         spark.interruptAll()
-        return
+    else:
+        _active_context().cancelAllJobs()
+
+
+def _active_context() -> Any:
+    """Return the SparkContext of this process. Raise RuntimeError if it was stopped."""
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context
-    if context is not None:
-        context.cancelAllJobs()
+    if context is None:
+        raise RuntimeError("the Spark session was stopped")
+    return context
 
 
 @contextmanager
@@ -113,6 +119,37 @@ def name_jobs(spark: SparkSession, name: str) -> Iterator[None]:
         yield
     finally:
         spark.removeTag(tag)
+
+
+@contextmanager
+def tag_jobs(spark: SparkSession, tag: str) -> Iterator[None]:
+    """Tag the Spark jobs that this thread starts in the `with` block, so that `cancel_tagged_jobs` can cancel them alone.
+
+    Args:
+        tag: text without commas.
+    """
+    if is_connect(spark):
+        spark.addTag(tag)
+        try:
+            yield
+        finally:
+            spark.removeTag(tag)
+        return
+    # Not the tags of the session: a classic session finds them again only in the thread that added them.
+    context = _active_context()
+    context.addJobTag(tag)
+    try:
+        yield
+    finally:
+        context.removeJobTag(tag)
+
+
+def cancel_tagged_jobs(spark: SparkSession, tag: str) -> None:
+    """Cancel the running jobs that have a tag. May be called in any thread."""
+    if is_connect(spark):
+        spark.interruptTag(tag)
+    else:
+        _active_context().cancelJobsWithTag(tag)
 
 
 @contextmanager

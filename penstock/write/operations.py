@@ -25,6 +25,7 @@ from functools import partial
 from penstock import options as o
 from penstock.commit.begin import begin
 from penstock.commit.change import Change
+from penstock.commit.early_conflicts import wait_for_writer
 from penstock.commit.modes import is_optimistic
 from penstock.commit.replace import begin_replace, list_replaced_groups
 from penstock.errors import StorageError, TableChanged, WriteConflict
@@ -154,26 +155,38 @@ def _stage_and_store(write: WriteContext, begin_change: BeginChange, stage: Stag
                 raise
             if write.reads_table:
                 raise TableChanged(str(e)) from e  # the rows themselves have to be read again
+            conflict = e
         first.withdraw()
-        commit = _store_again(write, begin_change, staged, store)
+        commit = _store_again(write, begin_change, staged, store, conflict)
         with suppress(StorageError):  # the write is committed; what is left of its first attempt is rolled back later
             first.abandon()
         return commit
 
 
-def _store_again(write: WriteContext, begin_change: BeginChange, staged: StagedRows, store: Store) -> PublishedCommit:
-    """Write and publish staged rows under a new instant, again after each conflict, until no retries are left."""
+def _store_again(
+    write: WriteContext, begin_change: BeginChange, staged: StagedRows, store: Store, conflict: WriteConflict
+) -> PublishedCommit:
+    """Write and publish staged rows under a new instant, again after each conflict, until no retries are left.
+
+    Args:
+        conflict: the conflict that ended the first attempt.
+    """
     retries = write.options[o.CONFLICT_RETRIES]
     for attempt in range(1, retries + 1):
+        with write.stages.run(
+            "wait", f"conflict with another writer: running again, {attempt} of {format_count(retries, 'retry')}"
+        ):
+            wait_for_writer(write.table, conflict)
         _check_schema(write)
         try:
             with begin_change(write.with_current_timeline()) as change:
                 return store(write, change, staged.with_folder_of(change))
         except TableChanged:
             raise
-        except WriteConflict:
+        except WriteConflict as e:
             if attempt == retries:
                 raise
+            conflict = e
     raise AssertionError
 
 

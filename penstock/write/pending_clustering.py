@@ -51,7 +51,8 @@ def resolve_clustering_conflicts(table: TableState, change: Change, touched: Col
         time = pending[path, file_id]
         raise WriteConflict(
             f"Not allowed to update the clustering file group {file_id} of partition {path!r} of {table.base_path}: clustering "
-            f"{time} is pending. Run it with cluster(), or give it up with unschedule_clustering({time!r}), and write again"
+            f"{time} is pending. Run it with cluster(), or give it up with unschedule_clustering({time!r}), and write again",
+            other_instant=time,
         )
     if options[o.CLUSTERING_ROLLBACK_ON_CONFLICT]:
         for time in sorted({pending[group] for group in conflicts}):

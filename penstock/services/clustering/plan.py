@@ -26,6 +26,7 @@ from penstock.services.clustering.strategies import (
     group_slices,
     strategy_of,
 )
+from penstock.services.preferred_writers import find_groups_of_writers
 from penstock.services.uncommitted_logs import find_uncommitted_logs
 from penstock.table.listing import group_partitions, list_files, load_visibility
 from penstock.table.pending import find_pending_clusterings, find_pending_groups
@@ -98,7 +99,7 @@ def _resize_groups(table: TableState, file_groups: Sequence[FileGroup], rings: H
 
 def _eligible_slices(table: TableState, file_groups: Sequence[FileGroup], limits: ClusteringLimits) -> dict[str, list[FileSlice]]:
     """Return the newest slice of each small file group, as lists by partition path. File groups of pending plans are left out."""
-    busy = find_pending_groups(table).keys() | find_uncommitted_logs(table, file_groups)
+    busy = find_pending_groups(table).keys() | find_uncommitted_logs(table, file_groups) | find_groups_of_writers(table)
     return eligible_slices(file_groups, load_visibility(table), busy, limits)
 
 

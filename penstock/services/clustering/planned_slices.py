@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from penstock.commit.modes import is_optimistic
+from penstock.commit.pending_groups import find_groups_of_write
 from penstock.errors import CorruptFile, WriteConflict
 from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.services.clustering.strategies import slice_named
@@ -17,8 +18,7 @@ from penstock.table.latest_slices import latest_merged_slices
 from penstock.table.listing import list_groups, load_visibility
 from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.clustering_plan import ClusteringPlan, ClusteringSlice
-from penstock.timeline.instant import WRITE_ACTIONS, Instant, State
-from penstock.timeline.store import instant_path, read_metadata
+from penstock.timeline.instant import WRITE_ACTIONS
 
 #: A file group: partition path and file id.
 GroupKey = tuple[str, str]
@@ -105,27 +105,8 @@ def check_untouched(table: TableState, time: str, plan: ClusteringPlan) -> None:
         if is_optimistic(table) and not instant.is_completed:
             continue  # a pending write finds this clustering when it commits
         if is_new_write:
-            for path, file_id in _groups_of_write(table, instant) & planned:
+            for path, file_id in find_groups_of_write(table, instant) & planned:
                 raise _changed_group(table, time, path, file_id)
-
-
-def _groups_of_write(table: TableState, instant: Instant) -> set[GroupKey]:
-    """Return the file groups that a write changes or replaces, read from its commit file or inflight file.
-
-    Return an empty set if the file is missing or names no file group.
-    """
-    if instant.state is State.REQUESTED or table.storage.stat(instant_path(table.base_path, instant)) is None:
-        return set()
-    try:
-        metadata = read_metadata(table.storage, table.base_path, instant)
-    except CorruptFile:
-        if instant.is_completed:
-            raise
-        return set()  # an inflight file may have no content
-    groups = {(stat.partition_path or "", stat.file_id) for stat in metadata.stats}
-    for path, file_ids in (metadata.replaced or {}).items():
-        groups.update((path, file_id) for file_id in file_ids)
-    return groups
 
 
 def _changed_group(table: TableState, time: str, path: str, file_id: str) -> WriteConflict:

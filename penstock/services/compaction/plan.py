@@ -8,6 +8,7 @@ from penstock import options as o
 from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.services.compaction.strategies import CompactionLimits, Strategy, strategy_of
 from penstock.services.plan_metrics import IO_MB, LOG_BYTES, LOG_FILES, MB, READ_MB, WRITE_MB
+from penstock.services.preferred_writers import find_groups_of_writers
 from penstock.services.uncommitted_logs import find_uncommitted_logs
 from penstock.table.latest_slices import Visibility
 from penstock.table.listing import group_partitions, list_files, load_visibility
@@ -20,7 +21,7 @@ def make_plan(table: TableState) -> CompactionPlan:
     """Plan a compaction of the table, without storing the plan. The plan has no operations if there is nothing to compact."""
     strategy, limits = strategy_of(table.options)
     # As in Hudi, a pending log compaction does not keep its file groups from being compacted.
-    busy = find_pending_compactions(table).keys() | find_pending_clusterings(table).keys()
+    busy = find_pending_compactions(table).keys() | find_pending_clusterings(table).keys() | find_groups_of_writers(table)
     files_by_path = list_files(table)
     groups = group_partitions(files_by_path, strategy.choose_partitions(list(files_by_path), limits))
     slices = slices_with_logs(groups, load_visibility(table), busy | find_uncommitted_logs(table, groups))

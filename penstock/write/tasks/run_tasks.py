@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from penstock.commit.change import Change
+from penstock.commit.early_conflicts import detects_early
 from penstock.commit.markers import read_markers
 from penstock.progress import StageNotes, TaskProgress
 from penstock.timeline.commit_file import WriteStat
 from penstock.workers.runner import Runner
+from penstock.workers.session_settings import cancel_tagged_jobs, tag_jobs
 from penstock.write.context import WriteContext
 from penstock.write.rows.input_files import run_over_incoming
 from penstock.write.rows.schema import PreparedRows
@@ -42,9 +46,21 @@ def store_tasks(
         return len(read_markers(table.storage, table.base_path, change.time))
 
     with write.stages.run("store", activity, TaskProgress(len(tasks), count_begun)) as notes:
-        stats = runner.collect(kernel, tasks, WriteStat)
+        with _stop_at_conflict(write, change):
+            stats = runner.collect(kernel, tasks, WriteStat)
         _note_stats(notes, stats)
     return stats
+
+
+@contextmanager
+def _stop_at_conflict(write: WriteContext, change: Change) -> Iterator[None]:
+    """Run the tasks of a write in the `with` block, so that early conflict detection can stop them and no other jobs."""
+    if not detects_early(write.table):
+        yield
+        return
+    tag = f"penstock write {change.time}"
+    with tag_jobs(write.spark, tag), change.stop_at_conflict(partial(cancel_tagged_jobs, write.spark, tag)):
+        yield
 
 
 def store_incoming(
