@@ -7,7 +7,7 @@ ENGINES ?= limit,penstock,penstock43,hudi015
 # Steps whose size does not depend on ROWS: 1,000 columns, and 5,000 partitions.
 SHAPES := W22a,W22b,W22c,W23a,W23b,W23c,W23d
 
-.PHONY: bench bench-full bench-shapes bench-growth bench-indexes bench-payloads profile
+.PHONY: bench bench-full bench-shapes bench-growth bench-indexes bench-payloads bench-writers profile
 
 $(READY_BENCH): bench/constraints.txt bench/requirements.txt bench/environment.py | $(READY)
 	@$(PYTHON) -m bench.environment
@@ -33,6 +33,9 @@ bench-indexes: $(READY) ## measure indexes: building filters, false positives as
 
 bench-payloads: $(READY) ## measure payloads: one upsert with each, compared with the default one
 	@$(RUN) -m bench.payloads --rows $(or $(ROWS),1000000) $(FLAGS)
+
+bench-writers: $(READY) ## measure several writers: cost of the check, how long the lock is held, a retry after a conflict
+	@$(RUN) -m bench.writers $(FLAGS)
 
 profile: $(READY) ## show where an upsert spends its time: stages, JVM and Python, kernels, flame graphs
 	@$(RUN) -m bench.profile --rows $(or $(ROWS),1000000) --workload $(or $(WORKLOAD),upsert) $(FLAGS)

@@ -23,6 +23,8 @@ from penstock.interrupt import check_interrupt, is_interrupted
 from penstock.report_table import make_printable
 
 _REFRESH_EVERY_S = 0.5
+#: Among the stages of a commit: the conflicts after which it ran again.
+CONFLICTS = "conflicts"
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ class Stages:
     ) -> None:
         self.title = title
         self.done: list[StageTime] = []
+        #: What the operation lost to other writers, each in words. It ran again after each, unless it failed.
+        self.conflicts: list[str] = []
         self._display = _make_display(mode)
         self._around = around or _no_context
         self._began = clock.monotonic_s()
@@ -94,7 +98,7 @@ class Stages:
         return clock.monotonic_s() - self._began
 
     def restart(self, title: str) -> None:
-        """Begin the operation, or begin it again, under a new title. Stages of an earlier attempt are forgotten."""
+        """Begin the operation, or begin it again, under a new title. Only the conflicts of an earlier attempt are kept."""
         self.title = title
         self.done.clear()
         self._finished.clear()
@@ -105,7 +109,7 @@ class Stages:
         self._reason_to_give_up = reason
 
     @contextmanager
-    def run(self, name: str, doing: str, tasks: TaskProgress | None = None) -> Iterator[StageNotes]:
+    def run(self, name: str, doing: str, tasks: TaskProgress | None = None, *, starts_jobs: bool = True) -> Iterator[StageNotes]:
         """Run the `with` block as one stage, and record its time. A stage that raises is recorded too.
 
         The block receives `StageNotes`, in which it may set its rows and bytes.
@@ -114,6 +118,7 @@ class Stages:
             name: the name of the stage in `done`.
             doing: the activity that the user sees, such as "writing files".
             tasks: the tasks of the stage, to show how many have begun; None: no number is shown.
+            starts_jobs: whether the stage may start Spark jobs. If not, `around` is not called, which takes a call of the JVM.
         """
         check_interrupt()
         notes = StageNotes()
@@ -122,7 +127,7 @@ class Stages:
         if self._display:
             self._display.begin(self.title, doing, tasks)
         try:
-            with self._around(f"{self.title}: {doing}"):
+            with self._around(f"{self.title}: {doing}") if starts_jobs else nullcontext():
                 yield notes
             self._doing = ""  # stays set if the stage raises
         finally:
@@ -134,10 +139,15 @@ class Stages:
                 self._display.end(self.title, doing, seconds, notes)
 
     def to_text(self) -> str:
-        """Return the seconds, rows and bytes of each finished stage as JSON, for the extra metadata of a commit."""
-        stages = {}
+        """Return the seconds, rows and bytes of each finished stage as JSON, for the extra metadata of a commit.
+
+        After conflicts the JSON has them too, as `conflicts`.
+        """
+        stages: dict[str, object] = {}
         for stage in self.done:
             stages[stage.name] = {"seconds": stage.seconds, "rows": stage.rows, "bytes": stage.size_bytes}
+        if self.conflicts:
+            stages[CONFLICTS] = self.conflicts
         return json.dumps(stages)
 
     def _summarize(self, error: BaseException | None) -> tuple[str, str]:
@@ -148,7 +158,8 @@ class Stages:
         """
         seconds = f"{clock.monotonic_s() - self._began:.2f} s"
         if error is None and not self._reason_to_give_up:
-            return f"done in {seconds}", f"({'; '.join(self._finished)})"
+            ran_again = [f"ran again after {format_count(len(self.conflicts), 'conflict')}"] if self.conflicts else []
+            return f"done in {seconds}", f"({'; '.join([*self._finished, *ran_again])})"
         if error is None:
             return f"given up after {seconds}", self._reason_to_give_up
         place = f"while {self._doing}" if self._doing else "after its last stage"

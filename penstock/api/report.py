@@ -7,15 +7,17 @@ that return it. This module reads no files.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, overload
 
 import pyarrow as pa
 
+from penstock.commit.change import STAGES
 from penstock.commit.row_ages import FRESHNESS_MS, LATENCY_MS
 from penstock.hooks import PublishedCommit
-from penstock.progress import format_bytes
+from penstock.progress import CONFLICTS, format_bytes, format_count
 from penstock.report_table import ColumnHead, ReportTable
 from penstock.timeline.commit_file import CommitMetadata
 
@@ -49,6 +51,12 @@ class Commit:
     #: The age of the newest and of the oldest row of the write when it committed, by `hoodie.payload.event.time.field`.
     freshness_ms: int | None = None
     latency_ms: int | None = None
+    #: How long the write waited for the lock of the table, and held it; None for a single writer, which takes none. How long it
+    #: was held is known only right after the write.
+    lock_wait_seconds: float | None = None
+    lock_held_seconds: float | None = None
+    #: How often the write lost to another writer, and ran again, before it committed.
+    conflicts: int = 0
     #: Table services after the write that failed, with the reason. The write is committed; the next write tries them again.
     failed_services: tuple[str, ...] = ()
     #: What followed the commit: hooks such as callbacks, and table services, each with its result and its duration.
@@ -63,6 +71,7 @@ class Commit:
             seconds: how long the write took; None if that is not known.
         """
         stats = metadata.stats
+        stages = json.loads(metadata.extra.get(STAGES, "{}"))
         return Commit(
             instant=instant,
             operation=metadata.operation.lower(),
@@ -74,6 +83,8 @@ class Commit:
             seconds=seconds,
             freshness_ms=_whole(metadata.extra.get(FRESHNESS_MS)),
             latency_ms=_whole(metadata.extra.get(LATENCY_MS)),
+            lock_wait_seconds=stages.get("lock", {}).get("seconds"),
+            conflicts=len(stages.get(CONFLICTS, ())),
         )
 
     def __repr__(self) -> str:
@@ -82,7 +93,8 @@ class Commit:
         rows = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "no row changed"
         files = f"{self.files_written:,} file{'' if self.files_written == 1 else 's'}, {format_bytes(self.bytes_written)}"
         took = "" if self.seconds is None else f", {self.seconds:.2f} s"
-        return f"Commit({self.instant} {self.operation}: {rows}; {files}{took})"
+        lost = f", after {format_count(self.conflicts, 'conflict')}" if self.conflicts else ""
+        return f"Commit({self.instant} {self.operation}: {rows}; {files}{took}{lost})"
 
     def _repr_html_(self) -> str:
         """Return the commit as an HTML table, for notebooks."""

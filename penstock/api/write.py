@@ -303,7 +303,12 @@ class WriteMethods(TableHandle):
         done = write(spark, rows, self.path, given, "append")
         assert done is not None  # only save mode `ignore` returns None
         commit = Commit.of(done.instant, done.metadata, clock.monotonic_s() - began)
-        return replace(commit, failed_services=done.failed_services, follow_ups=FollowUps.of(done, commit.instant))
+        return replace(
+            commit,
+            failed_services=done.failed_services,
+            follow_ups=FollowUps.of(done, commit.instant),
+            lock_held_seconds=done.lock.held_s if done.lock is not None else None,
+        )
 
     def _frame(self, rows: Rows) -> DataFrame:
         """Return the rows that the caller passed as a Spark DataFrame."""

@@ -12,8 +12,9 @@ through the hooks of the table (`penstock/hooks`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ from penstock.commit.undone_commits import check_still_there
 from penstock.errors import AlreadyExists, CommitUnknown, StorageError, WriteConflict
 from penstock.filegroup.markers import MarkerStyle
 from penstock.filegroup.partitions import check_not_nested, withdraw_partition
-from penstock.hooks import HookContext, PendingCommit, PublishedCommit, TableReader
+from penstock.hooks import HookContext, LockUse, PendingCommit, PublishedCommit, TableReader
 from penstock.interrupt import check_interrupt, is_interrupted
 from penstock.options.operation import Operation
 from penstock.progress import Stages
@@ -49,6 +50,11 @@ if TYPE_CHECKING:
 
 #: A last check before a commit is published, called with the commits that completed since the change was planned.
 CheckCommits = Callable[[Sequence[ConcurrentCommit]], None]
+
+#: The key of the stages of a write, as JSON: their seconds, rows and bytes.
+STAGES = "penstock.stages"
+#: Stands for the seconds of the wait for the lock until they are known.
+_LOCK_WAIT = "penstock: seconds of the wait for the lock"
 
 
 class Change:
@@ -301,8 +307,9 @@ class Change:
         # Reconcile before publishing: readers take every file whose name holds a completed instant, so the files of lost
         # attempts must be gone before the completed file is there.
         markers.reconcile(storage, base_path, self.time, [stat.path for stat in stats if stat.path])
+        done = PublishedCommit(commit.instant, commit.action, commit.metadata)
         if is_optimistic(self.table):
-            self._publish_in_turn(commit, check)
+            done = self._publish_in_turn(commit, check, stages or Stages("", "off"))
         else:
             # As late as possible: what is found must still hold when the completed file is created.
             if self._run_file is not None:  # no other writer began before this one, but a service runs next to writers
@@ -316,14 +323,18 @@ class Change:
         with suppress(StorageError):  # the commit stands; a later write deletes what is left of it
             markers.delete_markers(storage, base_path, self.time)
             self._heartbeat.end()
-        done = PublishedCommit(commit.instant, commit.action, commit.metadata)
         if is_written_aside(base_path):
             return done  # the table is not at its path yet; the door runs the hooks when it is
         return run_after_hooks(HookContext(self.table, spark, stages=stages), done)
 
-    def _publish_in_turn(self, commit: PendingCommit, check: CheckCommits | None) -> None:
-        """Publish the commit in a transaction, so that no other commit comes between its checks and its completed file."""
-        completed = Completed(self.instant.in_state(State.COMPLETED), write_commit(commit.metadata))
+    def _publish_in_turn(self, commit: PendingCommit, check: CheckCommits | None, stages: Stages) -> PublishedCommit:
+        """Publish the commit in a transaction, so that no other commit comes between its checks and its completed file.
+
+        Return the commit, as it is stored.
+        """
+        # Encoded before the lock is acquired, because that takes time for a commit of many files.
+        content = write_commit(_with_lock_wait(commit.metadata, _LOCK_WAIT))
+        completed = Completed(self.instant.in_state(State.COMPLETED), content)
 
         def check_turn(timeline: Timeline) -> Completed:
             """Check everything that a concurrent process may have changed; return the completed file to create."""
@@ -346,8 +357,16 @@ class Change:
             self._is_publishing = True
             return completed
 
-        with locked(self.table, self.time) as lock:
+        with ExitStack() as stack:
+            with stages.run("lock", "waiting for the lock", starts_jobs=False):
+                lock = stack.enter_context(locked(self.table, self.time))
+            held_since_s = clock.monotonic_s()
+            waited_s = lock.waited_s if lock is not None else 0.0
+            completed = replace(completed, content=_fill_in_lock_wait(content, waited_s))
             run_transaction(self.table, check_turn)
+        held_s = clock.monotonic_s() - held_since_s
+        use = LockUse(waited_s, held_s, lock.attempts) if lock is not None else None
+        return PublishedCommit(commit.instant, commit.action, _with_lock_wait(commit.metadata, round(waited_s, 3)), lock=use)
 
     def _check_not_undone(self) -> None:
         """Raise WriteConflict if another process rolls this change back, or has done so."""
@@ -464,3 +483,17 @@ class Change:
             storage.delete(instant_path(base_path, self.instant.in_state(state)))
         markers.delete_markers(storage, base_path, self.time)
         self._heartbeat.end()
+
+
+def _with_lock_wait(metadata: CommitMetadata, seconds: float | str) -> CommitMetadata:
+    """Return a copy of commit metadata whose stages have the wait for the lock: its seconds, or a placeholder for them."""
+    if STAGES not in metadata.extra:
+        return metadata
+    stages = {**json.loads(metadata.extra[STAGES]), "lock": {"seconds": seconds, "rows": 0, "bytes": 0}}
+    return replace(metadata, extra={**metadata.extra, STAGES: json.dumps(stages)})
+
+
+def _fill_in_lock_wait(content: bytes, waited_s: float) -> bytes:
+    """Return an encoded commit with the seconds of the wait for the lock in place of the placeholder."""
+    placeholder = json.dumps(json.dumps(_LOCK_WAIT))[1:-1]  # the stages are JSON in a string of JSON
+    return content.replace(placeholder.encode(), json.dumps(round(waited_s, 3)).encode(), 1)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock import options as o
+from penstock.commit.change import STAGES
 from penstock.commit.replace import begin_replace, list_replaced_groups
 from penstock.hooks import PublishedCommit
 from penstock.options.operation import Operation
@@ -60,7 +61,7 @@ def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | N
             [],
             operation=Operation.DELETE_PARTITION,
             schema=read_table_schema(table) or "",
-            extra={**extra_metadata(table.options), "penstock.stages": stages.to_text()},
+            extra={**extra_metadata(table.options), STAGES: stages.to_text()},
             replaced=replaced,
             spark=spark,
             stages=stages,

@@ -91,6 +91,16 @@ class ServiceOutcome:
 
 
 @dataclass(frozen=True)
+class LockUse:
+    """What a commit waited for, and what it made others wait for: the lock of the table, while it was checked and published."""
+
+    waited_s: float
+    held_s: float
+    #: How many times the writer tried to acquire the lock.
+    attempts: int
+
+
+@dataclass(frozen=True)
 class PublishedCommit:
     """A commit that has been published. After-commit hooks are called with it; writes and table services return it."""
 
@@ -101,6 +111,8 @@ class PublishedCommit:
     outcomes: tuple[HookOutcome, ...] = ()
     #: The outcome of each table service that followed the write, in the order in which they ran. Only `door/write.py` sets this.
     services: tuple[ServiceOutcome, ...] = ()
+    #: How the lock was used; None for a single writer, which takes none. Two commits that waited differently are equal.
+    lock: LockUse | None = field(default=None, compare=False)
 
     @property
     def operation(self) -> str:

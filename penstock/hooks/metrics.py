@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 
 from penstock import clock
 from penstock import options as o
-from penstock.hooks.commit_hook import Hook, HookContext, PublishedCommit
+from penstock.hooks.commit_hook import Hook, HookContext, LockUse, PublishedCommit
 from penstock.hooks.reporters import Reporter, make_reporters
 from penstock.options.operation import Operation
 from penstock.progress import Stages
@@ -38,6 +38,10 @@ class Metrics(Hook):
         named = _add_names(table, action.value, values)
         if self.context.stages is not None:
             named |= _add_names(table, "index", _time_index(commit, self.context.stages))
+        if table.options[o.METRICS_LOCK] and commit.lock is not None:
+            named |= _add_names(table, "lock", _count_lock(commit.lock))
+            conflicts = len(self.context.stages.conflicts) if self.context.stages is not None else 0
+            named |= _add_names(table, "conflict_resolution", {"success.counter": 1, "failure.counter": conflicts})
         for report in self.reporters:
             report(named)
 
@@ -110,6 +114,17 @@ def _time_index(commit: PublishedCommit, stages: Stages) -> dict[str, float]:
     """Return how long the index took, under the name of the operation; nothing if the operation needed no index."""
     seconds = [stage.seconds for stage in stages.done if stage.name in _INDEX_STAGES]
     return {f"{commit.operation}.duration": int(sum(seconds) * 1000)} if seconds else {}
+
+
+def _count_lock(lock: LockUse) -> dict[str, float]:
+    """Return how a commit used the lock, by Hudi's names. Hudi calls the time for which a lock is held its duration."""
+    return {
+        "acquire.attempts": lock.attempts,
+        "acquire.success": 1,
+        "acquire.failure": lock.attempts - 1,
+        "request.latency": int(lock.waited_s * 1000),
+        "acquire.duration": int(lock.held_s * 1000),
+    }
 
 
 def _sum_times(stats: tuple[WriteStat, ...], name: str) -> int:

@@ -19,6 +19,12 @@ METRICS_ON: Final = Option(
     False,
     "Report metrics after each commit, clean and rollback.",
 )
+METRICS_LOCK: Final = Option(
+    f"{_METRICS}lock.enable",
+    boolean,
+    False,
+    "Also report how long a commit of several writers waited for the lock and held it, and how often it lost to another one.",
+)
 METRICS_REPORTER: Final = Option(
     f"{_METRICS}reporter.type",
     word,

@@ -20,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from penstock.commit.begin import begin_run
+from penstock.commit.change import STAGES
 from penstock.commit.markers import read_markers
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.commit.modes import is_optimistic
@@ -317,7 +318,7 @@ def run_plan(
             stats,
             operation=service.operation,
             schema=run.schema,
-            extra={**service.extra_metadata(run.plan), "penstock.stages": stages.to_text()},
+            extra={**service.extra_metadata(run.plan), STAGES: stages.to_text()},
             replaced=service.replaced_groups(run.plan),
             compacted=service.is_compaction,
             spark=spark,

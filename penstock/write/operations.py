@@ -151,6 +151,7 @@ def _stage_and_store(write: WriteContext, begin_change: BeginChange, stage: Stag
         except TableChanged:
             raise
         except WriteConflict as e:
+            write.stages.conflicts.append(str(e))
             if not write.options[o.CONFLICT_RETRIES] or not is_optimistic(write.table):
                 raise
             if write.reads_table:
@@ -184,6 +185,7 @@ def _store_again(
         except TableChanged:
             raise
         except WriteConflict as e:
+            write.stages.conflicts.append(str(e))
             if attempt == retries:
                 raise
             conflict = e

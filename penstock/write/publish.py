@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock import options as o
-from penstock.commit.change import Change, CheckCommits
+from penstock.commit.change import STAGES, Change, CheckCommits
 from penstock.commit.overlap import ConcurrentCommit
 from penstock.hooks import PublishedCommit
 from penstock.index.index import WrittenFiles
@@ -63,7 +63,7 @@ def publish(
     extra = {
         **extra_metadata(write.options),
         **write.addition.extra,
-        "penstock.stages": write.stages.to_text(),
+        STAGES: write.stages.to_text(),
         INDEX_FIGURES: index_figures or json.dumps({"index": write.index.name}),
     }
     return change.complete(

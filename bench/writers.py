@@ -1,0 +1,169 @@
+"""Measures what several writers cost: the check of a commit, the time for which the lock is held, and a retry after a conflict.
+
+    python -m bench.writers --rounds 15 --files 10,100,1000 --out bench/out/writers
+
+*cost*: small upserts, by a single writer and by one that expects others, with the lock of the process. Rounds are interleaved,
+so that a slow minute of the machine affects both. *held*: how long the lock is held by upserts that change more and more files.
+*retry*: an upsert of ten partitions without a conflict, and one that loses to another commit in one of them; the time of that
+other commit does not count. A first upsert, which warms Spark up, does not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import penstock
+
+GOAL_COST_MS = 30.0
+GOAL_HELD_MS = 50.0
+GOAL_RETRY = 0.3
+PARTITIONS = 10
+VALIDATOR = "bench_writers"
+HOODIE = {
+    "hoodie.table.name": "trips",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "city",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.table.services.enabled": "false",
+    "penstock.progress": "off",
+}
+SEVERAL = {
+    **HOODIE,
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "penstock.lock": "in_process",
+    "hoodie.write.num.retries.on.conflict.failures": "3",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print. Return 1 if a figure misses its goal."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15, help="upserts that each median is taken of")
+    parser.add_argument("--files", default="10,100,1000", help="files of the upserts whose locks are measured")
+    parser.add_argument("--rows", type=int, default=200_000, help="rows of the table of the retry")
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("bench/out/writers"))
+    asked = parser.parse_args(arguments)
+    spark = penstock.session(master=f"local[{asked.cores}]")
+    asked.out.mkdir(parents=True, exist_ok=True)
+    found: dict[str, Any] = {
+        "cost": measure_cost(spark, asked.out, asked.rounds),
+        "held": [measure_held(spark, asked.out, int(files), max(3, asked.rounds // 3)) for files in asked.files.split(",")],
+        "retry": measure_retry(spark, asked.out, asked.rows, max(3, asked.rounds // 3)),
+    }
+    spark.stop()
+    (asked.out / "writers.json").write_text(json.dumps(found, indent=2) + "\n")
+    missed = found["cost"]["cost_ms"] > GOAL_COST_MS or found["retry"]["times_first_attempt"] > GOAL_RETRY
+    return int(missed or any(held["held_ms"] > GOAL_HELD_MS for held in found["held"]))
+
+
+def make_table(spark: Any, path: Path, rows: int, partitions: int, options: dict[str, str]) -> Any:
+    """Make a table with one file in each partition."""
+    shutil.rmtree(path, ignore_errors=True)
+    bulk = {**options, "hoodie.datasource.write.operation": "bulk_insert", "hoodie.bulkinsert.sort.mode": "GLOBAL_SORT"}
+    trips(spark, rows, partitions).coalesce(1).write.format("hudi").options(**bulk).mode("append").save(str(path))
+    return penstock.Table.open(str(path), spark)
+
+
+def trips(spark: Any, rows: int, partitions: int, ts: int = 1) -> Any:
+    """Return trips: each key has its partition."""
+    return spark.range(rows).selectExpr(
+        "cast(id as string) as id",
+        f"concat('city-', lpad(id % {partitions}, 5, '0')) as city",
+        f"{ts}L as ts",
+        "id * 0.5 as fare",
+    )
+
+
+def measure_cost(spark: Any, folder: Path, rounds: int) -> dict[str, float]:
+    """Return the median times of a small upsert by a single writer, and by one of several, in milliseconds."""
+    tables = {
+        "single": (make_table(spark, folder / "single", 1000, 1, HOODIE), HOODIE),
+        "several": (make_table(spark, folder / "several", 1000, 1, SEVERAL), SEVERAL),
+    }
+    times: dict[str, list[float]] = {name: [] for name in tables}
+    for number in range(-1, rounds):
+        for name, (table, options) in tables.items():
+            rows = trips(spark, 100, 1, number + 3)
+            taken = _time(lambda table=table, rows=rows, options=options: table.upsert(rows, options))
+            if number >= 0:
+                times[name].append(taken * 1000)
+    medians = {name: statistics.median(taken) for name, taken in times.items()}
+    differences = [several - single for single, several in zip(times["single"], times["several"], strict=True)]
+    cost = statistics.median(differences)
+    _say(
+        f"cost of a small upsert: {medians['single']:.0f} ms single, {medians['several']:.0f} ms several, median difference "
+        f"{cost:.0f} ms (goal {GOAL_COST_MS:.0f})"
+    )
+    return {"single_ms": medians["single"], "several_ms": medians["several"], "cost_ms": cost}
+
+
+def measure_held(spark: Any, folder: Path, files: int, rounds: int) -> dict[str, float]:
+    """Return for how many milliseconds an upsert of that many files holds the lock: the median."""
+    table = make_table(spark, folder / "held", files * 10, files, SEVERAL)
+    held = []
+    seconds = []
+    for number in range(rounds):
+        commit = table.upsert(trips(spark, files * 10, files, number + 2), SEVERAL)
+        held.append(commit.lock_held_seconds * 1000)
+        seconds.append(commit.seconds)
+    found = {"files": files, "held_ms": statistics.median(held), "seconds": statistics.median(seconds)}
+    _say(
+        f"lock held by an upsert of {files} files: {found['held_ms']:.1f} ms of {found['seconds']:.2f} s "
+        f"(goal {GOAL_HELD_MS:.0f})"
+    )
+    return found
+
+
+def measure_retry(spark: Any, folder: Path, rows: int, rounds: int) -> dict[str, float]:
+    """Return how long a retry takes after a conflict in one of ten partitions, compared with the first attempt."""
+    table = make_table(spark, folder / "retry", rows, PARTITIONS, SEVERAL)
+    others: list[float] = []
+    actions: list[Callable[[], object]] = []
+
+    @penstock.validator(VALIDATOR)
+    def commit_in_between(preview: Any) -> None:
+        while actions:
+            others.append(_time(actions.pop()))
+
+    options = {**SEVERAL, "hoodie.precommit.validators": VALIDATOR}
+    first: list[float] = []
+    again: list[float] = []
+    for number in range(-1, rounds):
+        incoming = trips(spark, rows // 2, PARTITIONS, number + 3)
+        one = trips(spark, PARTITIONS, PARTITIONS, number + 3).where("city = 'city-00000'")
+        undisturbed = _time(lambda incoming=incoming: table.upsert(incoming, options))
+        actions.append(lambda one=one: table.upsert(one, SEVERAL))
+        disturbed = _time(lambda incoming=incoming: table.upsert(incoming, options)) - others[-1]
+        if number >= 0:
+            first.append(undisturbed)
+            again.append(disturbed - undisturbed)
+    ratio = statistics.median(again) / statistics.median(first)
+    _say(
+        f"retry after a conflict in 1 of {PARTITIONS} partitions: {statistics.median(again):.2f} s, {ratio:.2f} of the first "
+        f"attempt's {statistics.median(first):.2f} s (goal {GOAL_RETRY})"
+    )
+    return {"first_s": statistics.median(first), "retry_s": statistics.median(again), "times_first_attempt": ratio}
+
+
+def _time(action: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
