@@ -4,8 +4,9 @@
 
 *cost*: small upserts, by a single writer and by one that expects others, with the lock of the process. Rounds are interleaved,
 so that a slow minute of the machine affects both. *held*: how long the lock is held by upserts that change more and more files.
-*retry*: an upsert of ten partitions without a conflict, and one that loses to another commit in one of them; the time of that
-other commit does not count. A first upsert, which warms Spark up, does not count.
+*protocol*: the same without Spark and without rows, from the beginning of a change to its commit. *retry*: an upsert of ten
+partitions without a conflict, and one that loses to another commit in one of them; the time of that other commit does not count.
+A first upsert, which warms Spark up, does not count.
 """
 
 from __future__ import annotations
@@ -21,6 +22,14 @@ from pathlib import Path
 from typing import Any
 
 import penstock
+from penstock.commit.change import begin
+from penstock.options import read_options
+from penstock.options.operation import Operation
+from penstock.storage import open_storage
+from penstock.table.config import TableConfig
+from penstock.table.state import TableState, reload_timeline
+from penstock.timeline.commit_file import WriteStat
+from penstock.timeline.instant import Action
 
 GOAL_COST_MS = 30.0
 GOAL_HELD_MS = 50.0
@@ -50,13 +59,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--files", default="10,100,1000", help="files of the upserts whose locks are measured")
     parser.add_argument("--rows", type=int, default=200_000, help="rows of the table of the retry")
     parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--only-protocol", action="store_true", help="leave out what needs Spark")
     parser.add_argument("--out", type=Path, default=Path("bench/out/writers"))
     asked = parser.parse_args(arguments)
-    spark = penstock.session(master=f"local[{asked.cores}]")
     asked.out.mkdir(parents=True, exist_ok=True)
+    numbers = [int(files) for files in asked.files.split(",")]
+    protocol = [measure_protocol(asked.out, files, asked.rounds) for files in numbers]
+    if asked.only_protocol:
+        return 0
+    spark = penstock.session(master=f"local[{asked.cores}]")
     found: dict[str, Any] = {
+        "protocol": protocol,
         "cost": measure_cost(spark, asked.out, asked.rounds),
-        "held": [measure_held(spark, asked.out, int(files), max(3, asked.rounds // 3)) for files in asked.files.split(",")],
+        "held": [measure_held(spark, asked.out, files, max(3, asked.rounds // 3)) for files in numbers],
         "retry": measure_retry(spark, asked.out, asked.rows, max(3, asked.rounds // 3)),
     }
     spark.stop()
@@ -81,6 +96,48 @@ def trips(spark: Any, rows: int, partitions: int, ts: int = 1) -> Any:
         f"{ts}L as ts",
         "id * 0.5 as fare",
     )
+
+
+def measure_protocol(folder: Path, files: int, rounds: int) -> dict[str, float]:
+    """Return how long a change of that many files takes from its beginning to its commit, and how long it holds the lock."""
+    schema = '{"type": "record", "name": "trips", "fields": []}'
+    stats = [
+        WriteStat(
+            f"g{number}", f"city-{number:05}", f"city-{number:05}/g{number}_0-0-0_1.parquet", prev_commit="1", num_writes=10
+        )
+        for number in range(files)
+    ]
+    tables = {}
+    for name, options in {"single": HOODIE, "several": SEVERAL}.items():
+        path = folder / f"protocol-{name}"
+        shutil.rmtree(path, ignore_errors=True)
+        storage, base_path = open_storage(str(path), {})
+        tables[name] = TableState(storage, base_path, TableConfig({"hoodie.table.name": "trips"}), read_options(options))
+    times: dict[str, list[float]] = {name: [] for name in tables}
+    held: list[float] = []
+    for number in range(-1, rounds):
+        for name, table in tables.items():
+            began = time.perf_counter()
+            with begin(reload_timeline(table), Action.COMMIT) as change:
+                change.plan_on(reload_timeline(table).timeline)
+                change.start()
+                commit = change.complete(stats, operation=Operation.UPSERT, schema=schema)
+            if number >= 0:
+                times[name].append((time.perf_counter() - began) * 1000)
+                held += [commit.lock.held_s * 1000] if commit.lock is not None else []
+    single, several = statistics.median(times["single"]), statistics.median(times["several"])
+    found = {
+        "files": files,
+        "single_ms": single,
+        "several_ms": several,
+        "held_ms": statistics.median(held),
+        "least_held_ms": min(held),
+    }
+    _say(
+        f"protocol of a commit of {files} files: {single:.0f} ms single, {several:.0f} ms several; the lock is held "
+        f"{found['held_ms']:.1f} ms, at least {found['least_held_ms']:.1f} ms"
+    )
+    return found
 
 
 def measure_cost(spark: Any, folder: Path, rounds: int) -> dict[str, float]:

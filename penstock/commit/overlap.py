@@ -129,9 +129,11 @@ def check_overlap(
     Returns:
         The concurrent commits, none of which conflicts by its files. They may still have inserted the same new keys.
     """
+    commits = _find_concurrent_commits(table, instant, planned_on, timeline)
+    if not commits and not _has_unknown_plans(instant, planned_on, timeline):
+        return []  # the lock is held: a write of many files saves the time to compare them with nothing
     has_buckets = table.options[o.INDEX_TYPE].upper() == "BUCKET"
     ours = WriteSet.of(metadata, has_buckets=has_buckets)
-    commits = _find_concurrent_commits(table, instant, planned_on, timeline)
     for commit in commits:
         theirs = WriteSet.of(commit.metadata, has_buckets=has_buckets)
         overlap = ours.find_overlap(theirs)
@@ -188,11 +190,17 @@ def _same_schema(first: str, second: str) -> bool:
     return bool(parsed[0] == parsed[1])
 
 
+def _has_unknown_plans(instant: Instant, planned_on: Timeline, timeline: Timeline) -> bool:
+    """Whether another instant is pending that is later than this write, or that it did not know of when it was planned."""
+    known = {i.time for i in planned_on.instants} | {instant.time}
+    return any(i.time not in known or i.time > instant.time for i in timeline.pending)
+
+
 def _check_plans(table: TableState, instant: Instant, ours: WriteSet, planned_on: Timeline, timeline: Timeline) -> None:
     """Raise WriteConflict if a plan that this write did not know of owns a file group that this write changed."""
-    known = {i.time for i in planned_on.instants}
-    if all(i.time in known and i.time <= instant.time for i in timeline.pending):
+    if not _has_unknown_plans(instant, planned_on, timeline):
         return
+    known = {i.time for i in planned_on.instants}
     owned: Mapping[GroupId, str] = find_pending_groups(replace(table, timeline=timeline))
     for group in sorted(ours.groups):
         plan = owned.get(group)
