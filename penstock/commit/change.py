@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from penstock import clock
 from penstock import options as o
 from penstock.commit import markers
 from penstock.commit.claims import Completed, is_marked_undone, run_transaction
