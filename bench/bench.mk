@@ -7,7 +7,7 @@ ENGINES ?= limit,penstock,penstock43,hudi015
 # Steps whose size does not depend on ROWS: 1,000 columns, and 5,000 partitions.
 SHAPES := W22a,W22b,W22c,W23a,W23b,W23c,W23d
 
-.PHONY: bench bench-full bench-shapes bench-growth bench-indexes bench-payloads bench-writers profile
+.PHONY: bench bench-full bench-shapes bench-growth bench-indexes bench-requests bench-payloads bench-writers profile
 
 $(READY_BENCH): bench/constraints.txt bench/requirements.txt bench/environment.py | $(READY)
 	@$(PYTHON) -m bench.environment
@@ -30,6 +30,9 @@ bench-growth: setup $(READY_BENCH) ## measure how time grows with batch, table, 
 
 bench-indexes: $(READY) ## measure indexes: building filters, false positives as they grow, one upsert by each index
 	@$(RUN) -m bench.indexes $(FLAGS)
+
+bench-requests: setup ## count the requests to an object store of Penstock and of real Hudi; writes a page to docs/benchmarks
+	@$(RUN) -W ignore -m bench.requests --page docs/benchmarks/requests.md $(FLAGS)
 
 bench-payloads: $(READY) ## measure payloads: one upsert with each, compared with the default one
 	@$(RUN) -m bench.payloads --rows $(or $(ROWS),1000000) $(FLAGS)

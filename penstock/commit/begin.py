@@ -58,6 +58,7 @@ def begin(table: TableState, action: Action, content: bytes = b"") -> Iterator[C
             content=content,
             announce=heartbeat.announce,
             check=partial(_check_unchanged, table),
+            known=table.timeline,
         )
     except Exception:
         with suppress(StorageError):

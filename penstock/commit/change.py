@@ -39,11 +39,11 @@ from penstock.hooks import HookContext, LockUse, PendingCommit, PublishedCommit,
 from penstock.interrupt import check_interrupt, is_interrupted
 from penstock.options.operation import Operation
 from penstock.progress import Stages
-from penstock.storage import join
+from penstock.storage import has_whole_files, join
 from penstock.table.state import TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.instant import Instant, State
-from penstock.timeline.store import instant_path, load_timeline, require_pending, transition
+from penstock.timeline.store import instant_path, keep_instant, load_timeline, require_pending, transition
 from penstock.timeline.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -319,6 +319,9 @@ class Change:
             if check is not None:
                 check(())
             self._create_completed_file(write_commit(commit.metadata))
+        completed = self.instant.in_state(State.COMPLETED)
+        if has_whole_files(storage) and self.table.is_final(completed):
+            keep_instant(storage, instant_path(base_path, completed), write_commit(done.metadata))
         if published is not None:
             published()
         with suppress(StorageError):  # the commit stands; a later write deletes what is left of it

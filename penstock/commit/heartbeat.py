@@ -27,19 +27,20 @@ from penstock.table.state import TableState
 from penstock.timeline.instant import Instant
 from penstock.timeline.store import FOLDER
 
-_HEARTBEATS = ".heartbeat"
+#: The folder in `.hoodie` with the heartbeat files.
+HEARTBEATS = ".heartbeat"
 #: The ids of the heartbeats of this process that are beating. A process may hold several: one for each write under way.
 _BEATING: set[str] = set()
 
 
 def heartbeat_path(base_path: str, instant: str) -> str:
     """Return the path of the heartbeat file of the writer of `instant`."""
-    return join(base_path, FOLDER, _HEARTBEATS, instant)
+    return join(base_path, FOLDER, HEARTBEATS, instant)
 
 
 def list_heartbeats(table: TableState) -> list[FileInfo]:
     """Return all files in the table's heartbeat folder, including the files of dead writers."""
-    return table.storage.list(join(table.base_path, FOLDER, _HEARTBEATS))
+    return table.storage.list(join(table.base_path, FOLDER, HEARTBEATS))
 
 
 @dataclass(frozen=True)
@@ -213,4 +214,4 @@ def check_alive(table: TableState, instant: str) -> None:
 
 def delete_heartbeat(storage: Storage, base_path: str, instant: str) -> None:
     """Delete the heartbeat file of an instant time, after its write was completed or rolled back."""
-    storage.delete(heartbeat_path(base_path, instant))
+    storage.delete_files([heartbeat_path(base_path, instant)])

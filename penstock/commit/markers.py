@@ -20,7 +20,7 @@ from penstock.filegroup.markers import (
     open_file,
     work_folder,
 )
-from penstock.storage import Storage, abort_uploads, join, walk
+from penstock.storage import Storage, abort_uploads, delete_trees, join, walk
 
 
 def open_write(storage: Storage, base_path: str, instant: str, style: MarkerStyle = MarkerStyle.DIRECT) -> None:
@@ -78,5 +78,4 @@ def reconcile(storage: Storage, base_path: str, instant: str, written: Iterable[
 
 def delete_markers(storage: Storage, base_path: str, instant: str) -> None:
     """Delete the markers of a write that is over, and its work folder with staged rows and lists of changed keys."""
-    storage.delete_tree(markers_folder(base_path, instant))
-    storage.delete_tree(work_folder(base_path, instant))
+    delete_trees(storage, [markers_folder(base_path, instant), work_folder(base_path, instant)])

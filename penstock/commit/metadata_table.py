@@ -29,6 +29,6 @@ def turn_off_metadata_table(table: TableState) -> TableState:
     if config.metadata_partitions or config.metadata_partitions_inflight:
         properties = {key: value for key, value in config.raw.items() if key not in _PROPERTIES}
         table = replace(table, config=write_config(table.storage, table.base_path, properties))
-    if table.storage.stat(folder) is not None:
+    if table.timeline.may_have_folder(METADATA) and table.storage.stat(folder) is not None:
         table.storage.delete_tree(folder)
     return table

@@ -177,7 +177,7 @@ def finish_overwrite(storage: Storage, base_path: str) -> None:
     replaced. Safe to run in two processes at once, and during a swap.
     """
     old_table = _old_table_path(base_path)
-    if storage.stat(old_table) is None:
+    if not storage.list(old_table):
         return
     if not table_exists(storage, base_path):
         try:

@@ -37,6 +37,7 @@ from penstock.errors import (
     TableExists,
     TableNotFound,
 )
+from penstock.filegroup.markers import MarkerStyle
 from penstock.hooks import HookContext, PublishedCommit
 from penstock.hooks.lineage import LineageRun, make_lineage_run
 from penstock.index import make_index
@@ -47,7 +48,7 @@ from penstock.progress import Stages, format_count
 from penstock.services.clustering.after_write import check_inline
 from penstock.services.clustering.unschedule import unschedule_clustering
 from penstock.services.rollback.failed_writes import roll_back_failed
-from penstock.storage import Storage, join, open_storage
+from penstock.storage import Storage, has_whole_files, join, open_storage
 from penstock.storage.conditional_put import check_conditional_put
 from penstock.table.config import TableConfig, read_config
 from penstock.table.foreign_files import find_foreign_files
@@ -348,6 +349,7 @@ def _run_operation(
         TableChanged: another write completed since the rows were prepared, and the prepared rows may depend on the table's schema
             and rows.
     """
+    settings = _choose_markers(table.storage, settings)
     table = replace(table, options=settings.options)
     check_inline(table, prepared.avro_schema)
     if not is_optimistic(table):  # several writers have a lock, which needs no conditional puts
@@ -379,6 +381,18 @@ def _run_operation(
     )
     with request.services.run(request.spark, table):
         return run(context), table
+
+
+def _choose_markers(storage: Storage, settings: WriteSettings) -> WriteSettings:
+    """Return the settings with single marker files, if that takes fewer requests: on an object store, unless the user chose.
+
+    Each task of an upsert or insert writes one file, so collected markers would be as many files, which have to be read too. A
+    task of a bulk_insert announces many files at once.
+    """
+    is_set = settings.options.is_set(o.MARKERS_TYPE)
+    if is_set or settings.operation is Operation.BULK_INSERT or not has_whole_files(storage):
+        return settings
+    return replace(settings, options=settings.options.replace({o.MARKERS_TYPE.key: MarkerStyle.DIRECT.value}))
 
 
 def _parse_mode(mode: str | None) -> SaveMode:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Container, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,10 @@ import pyarrow.parquet as pq
 from penstock.errors import CorruptFile
 from penstock.formats.cast import fit_to_schema
 from penstock.merge.kernels.gather import Positions, take_rows
-from penstock.storage import Storage
+from penstock.storage import Storage, has_whole_files
+
+#: Base files that are opened before they are asked for. Each holds the end of its file in memory, half a megabyte.
+_OPENED_AHEAD = 32
 
 
 def open_base_file(storage: Storage, path: str) -> pq.ParquetFile:
@@ -25,6 +29,23 @@ def open_base_file(storage: Storage, path: str) -> pq.ParquetFile:
         return pq.ParquetFile(source, memory_map=False, pre_buffer=False)
     except (pa.ArrowInvalid, OSError) as e:
         raise CorruptFile(f"base file {path} cannot be read as Parquet: {e}") from e
+
+
+def open_base_files(storage: Storage, paths: Sequence[str]) -> Iterator[pq.ParquetFile]:
+    """Yield base files, opened in this order. Where opening a file is a request, the next ones are opened ahead, concurrently.
+
+    Raises CorruptFile as `open_base_file`.
+    """
+    if not has_whole_files(storage) or len(paths) < 2:
+        yield from (open_base_file(storage, path) for path in paths)
+        return
+    with ThreadPoolExecutor(_OPENED_AHEAD) as pool:
+        coming: deque[Future[pq.ParquetFile]] = deque()
+        waiting = iter(paths)
+        for _ in paths:
+            while len(coming) < _OPENED_AHEAD and (path := next(waiting, None)) is not None:
+                coming.append(pool.submit(open_base_file, storage, path))
+            yield coming.popleft().result()
 
 
 def read_row_groups(

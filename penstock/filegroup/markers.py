@@ -14,11 +14,8 @@ A task may create data files only while the file `open` exists. `commit/markers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-
-import pyarrow as pa
 
 from penstock.errors import AlreadyExists, StorageError
 from penstock.storage import Storage, join
@@ -125,8 +122,8 @@ def announce(
     folder = markers_folder(base_path, instant)
     lines = [marker.text for marker in markers if style is MarkerStyle.COLLECTED and "\n" not in marker.text]
     if lines:
-        with _next_file(storage, folder, task + turn * _STRIDE) as file:
-            file.write("".join(f"{line}\n" for line in lines).encode())
+        content = "".join(f"{line}\n" for line in lines).encode()
+        _create_collected(storage, folder, task + turn * _STRIDE, content)
     for marker in markers:
         if style is MarkerStyle.DIRECT or "\n" in marker.text:
             _create(storage, folder, marker)
@@ -142,12 +139,16 @@ def _create(storage: Storage, folder: str, marker: Marker) -> None:
         raise AlreadyExists(f"another attempt of this task announced the same file: {marker.file_path}") from None
 
 
-def _next_file(storage: Storage, folder: str, number: int) -> pa.NativeFile:
-    """Create a new `MARKERS<number>` file and open it for writing.
+def _create_collected(storage: Storage, folder: str, number: int, content: bytes) -> None:
+    """Create a new `MARKERS<number>` file.
 
     Tries `number`, then `number + _STRIDE`, and so on, until a name is free.
     """
     while True:
-        with suppress(AlreadyExists):
-            return storage.create(join(folder, f"{COLLECTED_PREFIX}{number}"))
-        number += _STRIDE
+        try:
+            with storage.create(join(folder, f"{COLLECTED_PREFIX}{number}")) as file:
+                file.write(content)
+        except AlreadyExists:
+            number += _STRIDE
+        else:
+            return

@@ -7,11 +7,13 @@ another partition, so `check_not_nested` raises before a write with such a parti
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
 from penstock.errors import CorruptFile, RecordKeyError
 from penstock.filegroup.names import PARTITION_METAFILE, is_whole_metafile
 from penstock.formats.properties import read_properties
-from penstock.storage import Storage, join
+from penstock.storage import FileInfo, Storage, join, list_tree_without
+from penstock.timeline.store import FOLDER
 
 
 def withdraw_partition(storage: Storage, base_path: str, partition_path: str, instant: str) -> None:
@@ -53,10 +55,13 @@ def check_not_nested(storage: Storage, base_path: str, partition_paths: Iterable
 
     Partitions are nested if partition values contain different numbers of slashes.
     """
-    for path in partition_paths:
-        parts = path.split("/")
-        for depth in range(1, len(parts)):
-            outer = "/".join(parts[:depth])
+    paths = set(partition_paths)
+    files = list_tree_without(storage, base_path, FOLDER, most_requests=len(paths)) if len(paths) > 1 else None
+    if files is not None:
+        _check_listed(base_path, files, paths)
+        return
+    for path in paths:
+        for outer in parent_folders(path):
             if storage.stat(join(base_path, outer, PARTITION_METAFILE)) is not None:
                 raise _nested_error(path, outer)
         for entry in storage.list(join(base_path, path)):
@@ -65,6 +70,26 @@ def check_not_nested(storage: Storage, base_path: str, partition_paths: Iterable
             inner = _find_partition(storage, entry.path)
             if inner is not None:
                 raise _nested_error(inner[len(base_path) + 1 :], path)
+
+
+def _check_listed(base_path: str, files: Iterable[FileInfo], paths: AbstractSet[str]) -> None:
+    """Raise RecordKeyError if one of `paths` lies inside another partition, or contains one, by the files of the whole table."""
+    found: set[str] = set()
+    for file in files:
+        if file.name.startswith(PARTITION_METAFILE):
+            path = file.path.rpartition("/")[0].removeprefix(base_path).lstrip("/")
+            if FOLDER not in path.split("/"):  # the timeline of a table below
+                found.add(path)
+    for path in found:
+        for outer in parent_folders(path):
+            if outer in found and (path in paths or outer in paths):
+                raise _nested_error(path, outer)
+
+
+def parent_folders(path: str) -> list[str]:
+    """Return the folders that contain a partition path, the outermost first, without the base path."""
+    parts = path.split("/")
+    return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
 
 
 def _find_partition(storage: Storage, folder: str) -> str | None:

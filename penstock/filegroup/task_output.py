@@ -22,7 +22,7 @@ from penstock.filegroup.key_footer import BloomSettings
 from penstock.filegroup.markers import Marker, MarkerStyle, MarkerType, announce, check_open
 from penstock.filegroup.names import PARTITION_METAFILE, base_file_name, is_whole_metafile, mark_token, partition_metafile
 from penstock.formats.properties import java_date
-from penstock.storage import Storage, join
+from penstock.storage import Storage, has_whole_files, join
 from penstock.workers.part_scope import sync_files
 
 
@@ -70,6 +70,8 @@ class TaskOutput:
         self._announcements = 0
         self._created: list[str] = []
         self._metafiles: list[str] = []
+        #: Metafiles that this task has created, or found.
+        self._ensured: set[str] = set()
         #: Metafiles that another task was writing, with what this task would have written.
         self._foreign_metafiles: dict[str, bytes] = {}
 
@@ -122,11 +124,14 @@ class TaskOutput:
         """
         if file_path not in self._announced:
             self.announce([file_path], kind)
-        self._ensure_partition(file_path.rpartition("/")[0])
+        storage = self.settings.storage
+        if kind is not MarkerType.MERGE or not has_whole_files(storage):  # the partition of a base file that is there is whole
+            self._ensure_partition(file_path.rpartition("/")[0], may_exist=kind is MarkerType.APPEND)
         path = join(self.settings.base_path, file_path)
         self._created.append(path)
-        file = self.settings.storage.create(path)
-        self._remove_if_sealed()
+        file = storage.create(path)
+        if not has_whole_files(storage):  # otherwise the file appears later, and `finish` checks
+            self._remove_if_sealed()
         return file
 
     def _remove_if_sealed(self) -> None:
@@ -138,24 +143,39 @@ class TaskOutput:
         Raises:
             StorageError: the write is sealed.
         """
-        settings = self.settings
         try:
-            check_open(settings.storage, settings.base_path, settings.instant)
+            self._check_open()
         except StorageError:
-            for path in self._created:
-                settings.storage.delete(path)
+            self._remove()
             raise
 
-    def _ensure_partition(self, partition_path: str) -> None:
+    def _check_open(self) -> None:
+        """Raise StorageError if the driver has sealed the write."""
+        check_open(self.settings.storage, self.settings.base_path, self.settings.instant)
+
+    def _remove(self) -> None:
+        """Delete the files that this task has created."""
+        for path in self._created:
+            self.settings.storage.delete(path)
+
+    def _ensure_partition(self, partition_path: str, *, may_exist: bool) -> None:
         """Write the metafile that makes a folder a partition, unless the folder has a complete metafile.
 
         A metafile that a dead writer wrote only in part is replaced.
+
+        Args:
+            may_exist: whether to look for the metafile first. If not, and if files of the storage are never there in part, the
+                metafile is only created: that fails if there is one.
         """
         storage = self.settings.storage
         path = join(self.settings.base_path, partition_path, PARTITION_METAFILE)
+        if path in self._ensured:
+            return
+        self._ensured.add(path)
         stored: bytes | None = None
-        with contextlib.suppress(FileNotFoundError):
-            stored = storage.read(path)
+        if may_exist or not has_whole_files(storage):
+            with contextlib.suppress(FileNotFoundError):
+                stored = storage.read(path)
         if stored is not None and is_whole_metafile(stored):
             return
         content = partition_metafile(self.settings.instant, partition_path, java_date(clock.utc_now()))
@@ -167,7 +187,8 @@ class TaskOutput:
                 file.write(content)
             self._metafiles.append(path)
         except AlreadyExists:
-            self._foreign_metafiles[path] = content
+            if not has_whole_files(storage):
+                self._foreign_metafiles[path] = content
 
     def finish(self) -> None:
         """Sync this task's closed files to disk, and complete partition metafiles that another task wrote only in part.
@@ -183,4 +204,5 @@ class TaskOutput:
             if not is_whole_metafile(storage.read(path)):
                 storage.replace(path, content)
         self.key_changes.close()
-        sync_files(storage, [*self._metafiles, *self._created], self._remove_if_sealed)
+        paths = [*self._metafiles, *self._created]
+        sync_files(storage, paths, check_name=self.settings.instant, check=self._check_open, undo=self._remove)

@@ -281,7 +281,8 @@ class HashRings(Buckets):
 
 def has_rings(table: TableState) -> bool:
     """Whether the table stores hash rings under .hoodie/.bucket_index, because it was written with consistent hashing."""
-    return table.storage.stat(join(table.base_path, _RING_FOLDER)) is not None
+    top_folder = _RING_FOLDER.removeprefix(f"{FOLDER}/").partition("/")[0]
+    return table.timeline.may_have_folder(top_folder) and table.storage.stat(join(table.base_path, _RING_FOLDER)) is not None
 
 
 def _load_rings(table: TableState, folder: str, partition_path: str) -> dict[str, Ring]:

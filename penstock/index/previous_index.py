@@ -72,7 +72,8 @@ def find_bucket_engine(table: TableState, file_ids: Sequence[str]) -> str | None
 def _newest_file_ids(table: TableState) -> list[str]:
     """Return the file ids in the newest commit that wrote any file; empty if the table has no such commit."""
     for instant in reversed(table.timeline.writes):
-        file_ids = [file_id for (file_id,) in read_stats(table.storage, table.base_path, instant, ["fileId"]) if file_id]
+        stats = read_stats(table.storage, table.base_path, instant, ["fileId"], is_final=table.is_final(instant))
+        file_ids = [file_id for (file_id,) in stats if file_id]
         if file_ids:
             return file_ids
     return []

@@ -13,13 +13,20 @@ from itertools import chain
 
 from penstock.errors import OptionError
 from penstock.filegroup.log.scan import LogScan
-from penstock.filegroup.model import FileSlice
+from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.merge.kernels.gather import Positions
 from penstock.read.bucket_pruning import keep_wanted_buckets
 from penstock.read.query import Query
 from penstock.read.time_travel import check_slices, check_time
 from penstock.table.latest_slices import latest_slices
-from penstock.table.listing import group_by_partition, is_partition, list_groups, list_partitions, load_visibility
+from penstock.table.listing import (
+    find_partitions,
+    group_by_partition,
+    group_partitions,
+    list_groups,
+    list_partitions,
+    load_visibility,
+)
 from penstock.table.state import TableState, read_table_schema
 from penstock.timeline.history import InstantRange
 
@@ -81,9 +88,8 @@ def plan_query(query: Query, table: TableState) -> QueryPlan:
     schema = read_table_schema(table, query.as_of) or read_table_schema(table)  # an archived time is read with the columns of now
     if not table.timeline.writes:
         return QueryPlan(table, query, schema, {})
-    partitions = None if query.within is None else _list_wanted_partitions(query, table)
     seen = load_visibility(table, query.as_of)
-    groups = list_groups(table, partitions)
+    groups = _list_wanted_groups(query, table)
     latest = latest_slices(groups, seen, with_logs=table.is_merge_on_read and query.kind != "read_optimized")
     if query.as_of is not None:
         check_slices(table, query, groups)
@@ -101,18 +107,20 @@ def file_name(file_slice: FileSlice) -> str:
     return file_slice.base_file.name if file_slice.base_file else file_slice.log_files[0].name
 
 
-def _list_wanted_partitions(query: Query, table: TableState) -> list[str]:
-    """Return the partition paths that the query's path patterns match. `query.within` must not be None.
+def _list_wanted_groups(query: Query, table: TableState) -> list[FileGroup]:
+    """Return the file groups of the partitions that the query's path patterns match.
 
-    If every pattern is exactly a partition, the table's folders are not listed.
+    If every pattern is exactly a partition, only the folders of these partitions are listed.
 
     Raises:
         OptionError: no partition matches.
     """
-    assert query.within is not None
-    if all(is_partition(table, path) for path in query.within):
-        return sorted(set(query.within))
+    if query.within is None:
+        return list_groups(table)
+    exact = find_partitions(table, query.within)
+    if exact is not None:
+        return group_partitions(exact, exact)
     partitions = [path for path in list_partitions(table) if query.asks_for(path)]
     if not partitions:
         raise OptionError(f"no partition of {table.base_path} matches {', '.join(query.within)}; check the path")
-    return partitions
+    return list_groups(table, partitions)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock import options as o
 from penstock.commit.swap_tables import finish_overwrite
 from penstock.errors import OptionError, TableNotFound
 from penstock.options import Options
+from penstock.options.storage import STORAGE_OPTIONS
 from penstock.storage import is_file, open_storage
-from penstock.table.state import table_exists
+from penstock.table.config import TableConfig, find_config
 from penstock.timeline.instant import parse_bound_time, parse_query_time
 
 
@@ -36,6 +37,8 @@ class Query:
     #: Of an incremental query: only rows written after `since`, and not after `until`.
     since: str | None = None
     until: str | None = None
+    #: The properties of the table, which were read to find it. They save `open_table` a request.
+    config: TableConfig | None = field(default=None, compare=False, repr=False)
 
     def asks_for(self, partition_path: str) -> bool:
         """Whether the query reads a partition: its path patterns match the partition, or may match files in it."""
@@ -75,8 +78,8 @@ def parse_query(paths: Sequence[str], options: Options) -> Query:
             all_paths.append(path.strip())
     if not all_paths:
         raise OptionError("'path' or 'hoodie.datasource.read.paths' or both must be specified.")
-    tables = [_find_table(path) for path in all_paths]
-    base_paths = sorted({base_path for base_path, _ in tables})
+    tables = [_find_table(path, options) for path in all_paths]
+    base_paths = sorted({base_path for base_path, _, _ in tables})
     if len(base_paths) > 1:
         raise OptionError(f"the paths belong to different tables: {', '.join(base_paths)}; read them one by one and union them")
     _check_options(options)
@@ -86,10 +89,11 @@ def parse_query(paths: Sequence[str], options: Options) -> Query:
         options[o.QUERY_TYPE],
         options,
         parse_query_time(as_of) if as_of else None,
-        _parse_patterns([rest for _, rest in tables]),
+        _parse_patterns([rest for _, rest, _ in tables]),
         equals=options[o.READ_EQUALS],
         since=_parse_bound(options, o.BEGIN_INSTANT),
         until=_parse_bound(options, o.END_INSTANT),
+        config=tables[0][2],
     )
 
 
@@ -140,24 +144,26 @@ def _parse_bound(options: Options, option: o.Option[str | None]) -> str | None:
     return parse_bound_time(text, option.key) if text else None
 
 
-def _find_table(path: str) -> tuple[str, str]:
-    """Return the base path of the table that a path is in, and the part of the path below the base path.
+def _find_table(path: str, options: Options) -> tuple[str, str, TableConfig]:
+    """Return the base path of the table that a path is in, the part of the path below the base path, and the table's properties.
 
     If there is no table, first finish an overwrite of the path that was interrupted between its two renames.
 
     Raises:
         TableNotFound: there is no table at the path or above it.
+        CorruptFile, Unsupported: as `open_table`.
     """
-    storage, full_path = open_storage(path)
+    storage, full_path = open_storage(path, options.prefixed(STORAGE_OPTIONS))
     base_path = full_path
     rest = ""
-    while not table_exists(storage, base_path):
+    while (config := find_config(storage, base_path)) is None:
         parent, _, name = base_path.rpartition("/")
         if not parent or parent == base_path:
             # A writer that died between the two renames of an overwrite leaves no table at the path. Finish the overwrite.
             finish_overwrite(storage, full_path)
-            if table_exists(storage, full_path):
-                return storage.uri(full_path), ""
+            config = find_config(storage, full_path)
+            if config is not None:
+                return storage.uri(full_path), "", config
             if is_file(storage, full_path):
                 raise TableNotFound(f"{full_path} is a file, not a Hudi table; pass the folder of a table")
             raise TableNotFound(
@@ -166,7 +172,7 @@ def _find_table(path: str) -> tuple[str, str]:
             )
         base_path = parent
         rest = f"{name}/{rest}" if rest else name
-    return storage.uri(base_path), rest
+    return storage.uri(base_path), rest, config
 
 
 def expand_braces(pattern: str) -> list[str]:

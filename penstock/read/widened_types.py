@@ -183,7 +183,9 @@ def _read_stored_columns(plan: QueryPlan, base_file: BaseFile, schema: StructTyp
     """
     table = plan.table
     write = next((instant for instant in table.timeline.writes if instant.time == base_file.instant), None)
-    commit_schema = read_schema(table.storage, table.base_path, write)[1] if write else None
+    commit_schema = None
+    if write is not None:
+        _, commit_schema = read_schema(table.storage, table.base_path, write, is_final=table.is_final(write))
     try:
         if commit_schema:
             stored = StructType.fromJson(avro_to_spark(json.loads(commit_schema)))

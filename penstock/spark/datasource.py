@@ -144,7 +144,7 @@ def load(session: Any, paths: Sequence[str], raw_options: dict[str, Any]) -> Dat
         raw_options: the options as the user set them.
     """
     query = parse_query(paths, read_options(raw_options))
-    return open_query(session, query, open_table(query.base_path, query.options))
+    return open_query(session, query, open_table(query.base_path, query.options, query.config))
 
 
 def wrap_spark_object(original: Any, mixin: type, notes: dict[str, Any]) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +13,16 @@ import pyarrow as pa
 
 from penstock.errors import CorruptFile, PenstockError
 from penstock.storage.base import Storage
+from penstock.storage.object_store import ObjectStorage
+from penstock.storage.range_reader import TAIL_BYTES
+
+#: Files of object stores up to this size are kept: one request fetches all of it. Tasks of a write read the same staged files.
+_KEPT_FILE_BYTES = TAIL_BYTES
+_KEPT_BYTES = 32 * 1024 * 1024
+_kept: OrderedDict[tuple[Storage, str], bytes] = OrderedDict()
+_kept_lock = threading.Lock()
+#: One lock for each file that is being fetched, so that threads that want the same file fetch it once.
+_fetching: dict[tuple[Storage, str], threading.Lock] = {}
 
 
 @dataclass(frozen=True)
@@ -39,7 +51,35 @@ class ArrowFile:
 def open_arrow_file(storage: Storage, path: str) -> ArrowFile:
     """Open an Arrow IPC file, as a memory map where the storage has them. Raises FileNotFoundError, and CorruptFile."""
     with _damage_named(path):
-        return ArrowFile(path, pa.ipc.open_file(storage.map(path)))
+        return ArrowFile(path, pa.ipc.open_file(_open(storage, path)))
+
+
+def _open(storage: Storage, path: str) -> Any:
+    """Open a file. If it is a small file of an object store, read it as a whole and keep it for the next call."""
+    if not isinstance(storage, ObjectStorage):
+        return storage.map(path)
+    key = (storage, path)
+    with _kept_lock:
+        lock = _fetching.setdefault(key, threading.Lock())
+    with lock:
+        content = _kept.get(key)
+        if content is None:
+            file = storage.open(path)
+            if file.size() > _KEPT_FILE_BYTES:
+                _fetching.pop(key, None)
+                return file
+            content = file.read()
+            _keep(key, content)
+    return pa.BufferReader(content)
+
+
+def _keep(key: tuple[Storage, str], content: bytes) -> None:
+    """Keep the content of a file. The oldest files are dropped."""
+    with _kept_lock:
+        _kept[key] = content
+        while sum(map(len, _kept.values())) > _KEPT_BYTES:
+            dropped, _ = _kept.popitem(last=False)
+            _fetching.pop(dropped, None)
 
 
 @contextlib.contextmanager

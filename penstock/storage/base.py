@@ -73,8 +73,8 @@ class Storage(Protocol):
         Not atomic: readers may see the file before the stream is closed, and a crash leaves a partial file. For this reason a
         write creates a marker before each data file. Raises AlreadyExists if the path is taken; the file there is unchanged.
 
-        On an object store the file appears as a whole when the stream is closed. If a `with` block of the stream ends with an
-        error, the upload is aborted and no file appears.
+        On an object store the file appears as a whole when the stream is closed, and a taken path may raise AlreadyExists only
+        then. If a `with` block of the stream ends with an error, the upload is aborted and no file appears.
         """
 
     def sync(self, paths: Sequence[str]) -> None:

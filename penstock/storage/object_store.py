@@ -22,15 +22,16 @@ import pyarrow as pa
 
 from penstock import clock
 from penstock.errors import AlreadyExists, CommitUnknown, StorageError
-from penstock.storage.base import FileInfo
+from penstock.storage.base import FileInfo, Storage
 from penstock.storage.object_store_client import ClientSettings, client_of, import_obstore
 from penstock.storage.object_store_errors import call, code_of, convert, is_unanswered, mask_secrets, repeat_listing
 from penstock.storage.object_store_streams import Upload, open_reader, writable_file
 
 #: Files that a move copies, or a listing checks, at once.
 _AT_ONCE = 16
-#: Keys in one request of a bulk delete.
+#: Keys in one request of a bulk delete, and in one page of a listing.
 _DELETE_KEYS = 1000
+_PAGE_KEYS = 1000
 #: Ranges closer than this are fetched with one request.
 _COALESCE_BYTES = 1024 * 1024
 #: The name of the user metadata with the id of the call that created an object. Letters only: Azure allows nothing else.
@@ -101,14 +102,19 @@ class ObjectStorage:
     def create(self, path: str) -> pa.NativeFile:
         """Create a data file.
 
-        A file that fits in one part is a conditional put when it is closed, so that `AlreadyExists` is exact. A larger file is a
-        multipart upload, which obstore cannot complete conditionally: only a file that exists now is refused. Data files have
-        unique names, so two writers never create the same one.
+        A file that fits in one part is a conditional put when it is closed, which raises `AlreadyExists`. A larger file is a
+        multipart upload, which obstore cannot complete conditionally: only a file that exists when the upload begins is refused.
+        Data files have unique names, so two writers never create the same one.
         """
+        upload = Upload(
+            self.settings, _key(path), self.uri(path), partial(self._refuse_existing, path), partial(self.write_new, path)
+        )
+        return writable_file(upload)
+
+    def _refuse_existing(self, path: str) -> None:
+        """Raise AlreadyExists if there is an object at the path."""
         if self._head(path) is not None:
             raise AlreadyExists(errno.EEXIST, "the file exists already", self.uri(path))
-        upload = Upload(self.settings, _key(path), self.uri(path), lambda data: self.write_new(path, data))
-        return writable_file(upload)
 
     def sync(self, paths: Sequence[str]) -> None:
         """Do nothing: an object is durable when its request was answered."""
@@ -193,9 +199,31 @@ class ObjectStorage:
         return sorted(children, key=lambda info: info.path)
 
     def list_tree(self, path: str) -> Iterable[FileInfo]:
+        return self._without_folder_objects(self._list_all(path))
+
+    def _list_all(self, path: str) -> builtins.list[FileInfo]:
+        """Return everything below a folder, Hadoop's objects for folders too."""
         files: builtins.list[FileInfo] = []
         for page in self._pages(path):
             files += page
+        return files
+
+    def list_tree_without(self, path: str, skipped: str, most_requests: int | None) -> builtins.list[FileInfo] | None:
+        """Return all files below a folder but those in one of its folders; None if that takes too many requests.
+
+        Args:
+            skipped: the name of the folder to leave out.
+            most_requests: how many requests the listing may take; None: any number.
+        """
+        files: builtins.list[FileInfo] = []
+        for number, page in enumerate(self._pages(path, f"{_key(path)}/{skipped}".lstrip("/"))):
+            if most_requests is not None and number >= most_requests:
+                return None
+            files += page
+        return self._without_folder_objects(files)
+
+    def _without_folder_objects(self, files: builtins.list[FileInfo]) -> builtins.list[FileInfo]:
+        """Leave out Hadoop's empty objects for folders."""
         folders = {info.path.rsplit("/", 1)[0] for info in files}
         doubtful = {info.path for info in files if info.size_bytes == 0 and "." not in info.name[1:]}
         markers = folders | self._missing(sorted(doubtful - folders))
@@ -204,8 +232,8 @@ class ObjectStorage:
     def _missing(self, paths: Sequence[str]) -> set[str]:
         """Return the paths at which there is no object.
 
-        `list_tree` asks it about empty objects without an extension, which may be Hadoop's objects for empty folders. Hudi's
-        empty files, requested instants and markers, have extensions: they cost no request.
+        Called for empty objects without an extension, which may be Hadoop's objects for empty folders. Hudi's empty files,
+        requested instants and markers, have extensions: they cost no request.
         """
         if not paths:
             return set()
@@ -213,8 +241,12 @@ class ObjectStorage:
             found = pool.map(self._head, paths)
             return {path for path, info in zip(paths, found, strict=True) if info is None}
 
-    def _pages(self, path: str) -> Iterator[builtins.list[FileInfo]]:
-        """Yield everything below a folder, page by page, in the order of the keys."""
+    def _pages(self, path: str, skipped: str = "") -> Iterator[builtins.list[FileInfo]]:
+        """Yield everything below a folder, page by page, in the order of the keys.
+
+        Args:
+            skipped: the key of a folder that is left out. Pages that lie in it as a whole are not fetched.
+        """
         prefix = _key(path)
         last_key: str | None = None
         pages: Any = None
@@ -222,7 +254,7 @@ class ObjectStorage:
         def fetch() -> Any:
             nonlocal pages
             if pages is None:
-                pages = iter(self._obstore.list(self._store, prefix or None, offset=last_key, chunk_size=_DELETE_KEYS))
+                pages = iter(self._obstore.list(self._store, prefix or None, offset=last_key, chunk_size=_PAGE_KEYS))
             try:
                 return next(pages, None)
             except Exception:
@@ -234,6 +266,11 @@ class ObjectStorage:
             if page is None:
                 return
             last_key = page[-1]["path"]
+            if skipped:
+                if last_key.startswith(f"{skipped}/") and len(page) == _PAGE_KEYS:
+                    last_key = skipped + chr(ord("/") + 1)  # behind all keys of the folder
+                    pages = None
+                page = [meta for meta in page if not meta["path"].startswith(f"{skipped}/")]
             yield [_info(meta) for meta in page if meta["path"] != prefix]
 
     def stat(self, path: str) -> FileInfo | None:
@@ -310,6 +347,35 @@ class ObjectStorage:
 
     def make_dirs(self, path: str) -> None:
         """Do nothing: there are no folders."""
+
+
+def delete_trees(storage: Storage, paths: Sequence[str]) -> None:
+    """Delete several folders and everything below them. An object store deletes the files of all of them together."""
+    if not isinstance(storage, ObjectStorage):
+        for path in paths:
+            storage.delete_tree(path)
+        return
+    found: builtins.list[str] = []
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for files in pool.map(storage._list_all, paths):
+            found += [info.path for info in files]
+    storage.delete_files(found)
+
+
+def has_whole_files(storage: Storage) -> bool:
+    """Whether a new file appears as a whole when its stream is closed, never in part."""
+    return isinstance(storage, ObjectStorage)
+
+
+def list_tree_without(
+    storage: Storage, path: str, skipped: str, most_requests: int | None = None
+) -> builtins.list[FileInfo] | None:
+    """Return all files below a folder but those in one of its folders, by one recursive listing.
+
+    Returns:
+        The files, sorted by path; None if the storage has no recursive listing, or if it takes more requests than that.
+    """
+    return storage.list_tree_without(path, skipped, most_requests) if isinstance(storage, ObjectStorage) else None
 
 
 def _key(path: str) -> str:

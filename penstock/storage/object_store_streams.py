@@ -61,13 +61,22 @@ class Upload:
     """A new file of an object store, for `pa.PythonFile`. The file appears as a whole when the stream is closed.
 
     Args:
+        refuse_existing: raises AlreadyExists if the file exists. Called before an upload of several parts begins.
         put_whole: creates the file with one request, for files that fit in one part.
     """
 
-    def __init__(self, settings: ClientSettings, key: str, uri: str, put_whole: Callable[[bytes], None]) -> None:
+    def __init__(
+        self,
+        settings: ClientSettings,
+        key: str,
+        uri: str,
+        refuse_existing: Callable[[], None],
+        put_whole: Callable[[bytes], None],
+    ) -> None:
         self._settings = settings
         self._key = key
         self._uri = uri
+        self._refuse_existing = refuse_existing
         self._put_whole = put_whole
         self._buffer = bytearray()
         self._writer: Any = None
@@ -86,6 +95,7 @@ class Upload:
 
     def _send(self, view: memoryview) -> None:
         if self._writer is None:
+            self._refuse_existing()
             obstore = import_obstore(self._settings.kind)
             self._writer = obstore.open_writer(
                 client_of(self._settings), self._key, buffer_size=PART_BYTES, max_concurrency=_PARTS_AT_ONCE

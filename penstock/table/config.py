@@ -134,6 +134,20 @@ def read_config(storage: Storage, base_path: str) -> TableConfig:
         CorruptFile: one file is damaged, and the other is damaged or missing; or both are missing, but there is a timeline.
         Unsupported: the table has a table version, timeline layout or base file format that Penstock does not know.
     """
+    config = find_config(storage, base_path)
+    if config is not None:
+        return config
+    if is_file(storage, base_path):
+        raise TableNotFound(f"{base_path} is a file, not a Hudi table; pass the folder of a table")
+    raise TableNotFound(f"{base_path} is not a Hudi table: it has no {FOLDER}/{PROPERTIES}. Check the path, or write to it first")
+
+
+def find_config(storage: Storage, base_path: str) -> TableConfig | None:
+    """Read and check `hoodie.properties`, as `read_config` does. Return None if there is no table at the path.
+
+    Raises:
+        CorruptFile, Unsupported: as `read_config`.
+    """
     problem: CorruptFile | None = None
     for name in (PROPERTIES, BACKUP):
         try:
@@ -148,9 +162,7 @@ def read_config(storage: Storage, base_path: str) -> TableConfig:
         raise CorruptFile(
             f"{base_path} has a timeline but no {FOLDER}/{PROPERTIES}; restore that file from a copy, or remove the folder"
         )
-    if is_file(storage, base_path):
-        raise TableNotFound(f"{base_path} is a file, not a Hudi table; pass the folder of a table")
-    raise TableNotFound(f"{base_path} is not a Hudi table: it has no {FOLDER}/{PROPERTIES}. Check the path, or write to it first")
+    return None
 
 
 def _check_properties(raw: dict[str, str], base_path: str) -> TableConfig:

@@ -2,20 +2,30 @@
 
 A folder is a partition if it holds the file `.hoodie_partition_metadata`. Folders below a partition are not listed. A function
 with an argument `partitions` lists only the folders of these partitions.
+
+On an object store one recursive listing returns a thousand files of any folders. So a table is listed there as a whole, and so
+are many partitions of a small table. Folders that are listed one by one are listed concurrently.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from penstock.errors import CorruptFile
 from penstock.filegroup.model import FileGroup, FileSlice
 from penstock.filegroup.names import PARTITION_METAFILE
-from penstock.storage import FileInfo, Storage, join
+from penstock.filegroup.partitions import parent_folders
+from penstock.storage import FileInfo, Storage, has_whole_files, join, list_tree_without
 from penstock.table.latest_slices import Visibility, group_files, latest_base_slices, latest_merged_slices
 from penstock.table.state import TableState
 from penstock.timeline.instant import Action, State
 from penstock.timeline.store import FOLDER, read_metadata
+
+#: Folders of an object store that are listed concurrently.
+_LISTED_AT_ONCE = 16
+#: How many partitions must be asked for, for each request that a listing of the whole table may take.
+_PARTITIONS_PER_REQUEST = 4
 
 
 def list_partitions(table: TableState) -> list[str]:
@@ -29,13 +39,42 @@ def walk_partitions(storage: Storage, base_path: str, below: str = "") -> Iterat
     Args:
         below: the path of the folder to search, relative to the base path; "" for the whole table.
     """
+    files = list_tree_without(storage, join(base_path, below), FOLDER)
+    if files is not None:
+        yield from _find_partitions(base_path, files)
+    else:
+        yield from _walk_folders(storage, base_path, below)
+
+
+def _find_partitions(base_path: str, files: Sequence[FileInfo]) -> Iterator[tuple[str, list[FileInfo]]]:
+    """Yield each partition path with its files, from the files of all folders, in the order of `_walk_folders`."""
+    files_by_path = _group_by_folder(base_path, files)
+    found: set[str] = set()
+    for path in sorted(files_by_path, key=lambda path: path.split("/")):
+        if _has_metafile(files_by_path[path]) and found.isdisjoint(parent_folders(path)):
+            found.add(path)
+            yield path, files_by_path[path]
+
+
+def _group_by_folder(base_path: str, files: Iterable[FileInfo]) -> dict[str, list[FileInfo]]:
+    """Return files by the path of their folder, relative to the base path. Timelines of other tables below are left out."""
+    files_by_path: dict[str, list[FileInfo]] = {}
+    for file in files:
+        folder = file.path.rpartition("/")[0].removeprefix(base_path).lstrip("/")
+        if FOLDER not in folder.split("/"):
+            files_by_path.setdefault(folder, []).append(file)
+    return files_by_path
+
+
+def _walk_folders(storage: Storage, base_path: str, below: str) -> Iterator[tuple[str, list[FileInfo]]]:
+    """Yield each partition path with its files, by listing folder after folder."""
     entries = storage.list(join(base_path, below))
-    if any(entry.name.startswith(PARTITION_METAFILE) for entry in entries):
+    if _has_metafile(entries):
         yield below, [entry for entry in entries if not entry.is_dir]
         return
     for entry in entries:
         if entry.is_dir and entry.name != FOLDER:
-            yield from walk_partitions(storage, base_path, f"{below}/{entry.name}" if below else entry.name)
+            yield from _walk_folders(storage, base_path, f"{below}/{entry.name}" if below else entry.name)
 
 
 def is_partition(table: TableState, path: str) -> bool:
@@ -43,6 +82,17 @@ def is_partition(table: TableState, path: str) -> bool:
     metafile = join(table.base_path, path, PARTITION_METAFILE)
     # With hoodie.partition.metafile.use.base.format Hudi writes the metafile as Parquet.
     return any(table.storage.stat(metafile + suffix) is not None for suffix in ("", ".parquet"))
+
+
+def find_partitions(table: TableState, paths: Iterable[str]) -> dict[str, list[FileInfo]] | None:
+    """Return the files in the folders `paths`, relative to the base path, sorted by path; None if not all are partitions."""
+    found = dict(_list_folders(table.storage, table.base_path, sorted(set(paths))))
+    return found if all(map(_has_metafile, found.values())) else None
+
+
+def _has_metafile(files: Iterable[FileInfo]) -> bool:
+    """Whether one of the files in a folder makes it a partition. Hudi may also write the metafile as Parquet."""
+    return any(file.name.startswith(PARTITION_METAFILE) for file in files)
 
 
 def list_groups(table: TableState, partitions: Iterable[str] | None = None) -> list[FileGroup]:
@@ -54,11 +104,25 @@ def list_groups(table: TableState, partitions: Iterable[str] | None = None) -> l
     if partitions is None:
         files_by_path: Iterable[tuple[str, list[FileInfo]]] = walk_partitions(table.storage, table.base_path)
     else:
-        files_by_path = ((path, table.storage.list(join(table.base_path, path))) for path in partitions)
+        files_by_path = _list_folders(table.storage, table.base_path, list(partitions))
     groups: list[FileGroup] = []
     for path, files in files_by_path:
         groups += group_files(path, files)
     return groups
+
+
+def _list_folders(storage: Storage, base_path: str, paths: Sequence[str]) -> Iterable[tuple[str, list[FileInfo]]]:
+    """Return these partition paths with the files in their folders."""
+    if not has_whole_files(storage) or len(paths) < 2:
+        return ((path, storage.list(join(base_path, path))) for path in paths)
+    most_requests = max(1, len(paths) // _PARTITIONS_PER_REQUEST)
+    files = list_tree_without(storage, base_path, FOLDER, most_requests)
+    if files is not None:
+        files_by_path = _group_by_folder(base_path, files)
+        return [(path, files_by_path.get(path, [])) for path in paths]
+    with ThreadPoolExecutor(_LISTED_AT_ONCE) as pool:
+        listed = pool.map(lambda path: storage.list(join(base_path, path)), paths)
+        return list(zip(paths, listed, strict=True))
 
 
 def list_files(table: TableState) -> dict[str, list[FileInfo]]:

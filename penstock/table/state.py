@@ -13,7 +13,7 @@ from penstock.options.operation import Operation
 from penstock.options.storage import STORAGE_OPTIONS
 from penstock.storage import Storage, join, open_storage
 from penstock.table.config import BACKUP, MERGE_ON_READ, PROPERTIES, TableConfig, read_config
-from penstock.timeline.instant import Instant
+from penstock.timeline.instant import Action, Instant
 from penstock.timeline.store import FOLDER, load_timeline, read_schema
 from penstock.timeline.timeline import Timeline
 
@@ -38,6 +38,15 @@ class TableState:
         """Whether the table type is MERGE_ON_READ: updates are written to log files."""
         return self.config.table_type == MERGE_ON_READ
 
+    def is_final(self, instant: Instant) -> bool:
+        """Whether the file of an instant never changes: the instant is completed, and is no run of a compaction or clustering.
+
+        A run that was rolled back is repeated under the same instant. No write is. The run of a log compaction is not told apart
+        from a write: repeated, it has the same schema and file groups.
+        """
+        writes = Action.DELTA_COMMIT if self.is_merge_on_read else Action.COMMIT
+        return instant.is_completed and instant.action is writes
+
 
 #: The operations (as commit files spell them) that only move rows and never change the schema. Their commits may lack a schema.
 KEEPS_SCHEMA = frozenset(
@@ -60,7 +69,7 @@ def read_table_schema(table: TableState, as_of: str | None = None) -> str | None
     schema_of_service: str | None = None
     for instant in reversed(table.timeline.writes):
         if as_of is None or _may_be_last_before(table.timeline, instant, as_of):
-            operation, schema = read_schema(table.storage, table.base_path, instant)
+            operation, schema = read_schema(table.storage, table.base_path, instant, is_final=table.is_final(instant))
             if schema and operation not in KEEPS_SCHEMA:
                 return schema
             schema_of_service = schema_of_service or schema
@@ -103,11 +112,12 @@ def reload_table(table: TableState) -> TableState:
     return replace(reload_timeline(table), config=read_config(table.storage, table.base_path))
 
 
-def open_table(path: str, options: Options | None = None) -> TableState:
+def open_table(path: str, options: Options | None = None, config: TableConfig | None = None) -> TableState:
     """Open the table at `path`: read its configuration and its timeline.
 
     Args:
         options: the options of the write, query or service; None for defaults.
+        config: the table's properties, if they were read just now.
 
     Raises:
         TableNotFound: there is no table at the path.
@@ -116,7 +126,7 @@ def open_table(path: str, options: Options | None = None) -> TableState:
             history that the options ask for.
     """
     storage, base_path = open_storage(path, options.prefixed(STORAGE_OPTIONS) if options is not None else None)
-    config = read_config(storage, base_path)
+    config = config or read_config(storage, base_path)
     if options is not None and options[SCHEMA_ON_READ]:
         _refuse_schema_history(storage, base_path)
     return TableState(storage, base_path, config, options or Options({}), load_timeline(storage, base_path))

@@ -6,25 +6,37 @@ one succeeds.
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from penstock import clock
 from penstock.errors import AlreadyExists, CorruptFile, WriteConflict
-from penstock.storage import Storage, join
+from penstock.storage import Storage, has_whole_files, join
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, read_commit, read_commit_schema, read_stat_fields
 from penstock.timeline.instant import Action, Instant, State, format_time, next_time
 from penstock.timeline.timeline import Timeline
 
 FOLDER = ".hoodie"
+#: Files of completed writes on object stores that this process keeps, and their bytes at most. Such a file never changes.
+_KEPT_FILES = 64
+_KEPT_BYTES = 32 * 1024 * 1024
+_kept: OrderedDict[tuple[Storage, str], bytes] = OrderedDict()
+_kept_lock = threading.Lock()
 #: Attempts to take a new instant. An attempt fails only if another process took the same or a later time in between.
 _ATTEMPTS = 1000
 
 
 def load_timeline(storage: Storage, base_path: str) -> Timeline:
     """List the files in `.hoodie` and return the active timeline."""
-    return Timeline.from_names(f.name for f in storage.list(join(base_path, FOLDER)) if not f.is_dir)
+    files: list[str] = []
+    folders: list[str] = []
+    for entry in storage.list(join(base_path, FOLDER)):
+        names = folders if entry.is_dir else files
+        names.append(entry.name)
+    return Timeline.from_names(files, folders)
 
 
 def instant_path(base_path: str, instant: Instant) -> str:
@@ -44,6 +56,7 @@ def request_instant(
     check: Callable[[Instant, Timeline], None] | None = None,
     is_plan: bool = False,
     is_latest: bool = True,
+    known: Timeline | None = None,
 ) -> Instant:
     """Create the requested file of a new instant that is later than all others; return the instant.
 
@@ -61,13 +74,15 @@ def request_instant(
         is_plan: whether the content is a plan that any process may run. Then an existing file with the same content counts as
             created by this call: the storage may have repeated the request to create it because the first answer was lost.
         is_latest: whether the instant must be the latest one. If false, it is enough that no other instant has the same time.
+        known: a timeline that was just listed. It saves the listing before the first attempt.
 
     Raises:
         CorruptFile: no attempt succeeded.
     """
     last = None
     for _ in range(_ATTEMPTS):
-        last = load_timeline(storage, base_path).last_time
+        last = (known or load_timeline(storage, base_path)).last_time
+        known = None
         latest_known = max(last or "", after or "")
         now = format_time(clock.utc_now() if utc else clock.local_now())
         instant = Instant(next_time(latest_known or None, now), action, State.REQUESTED)
@@ -138,17 +153,54 @@ def require_pending(storage: Storage, base_path: str, instant: Instant) -> None:
         )
 
 
+def _read_instant(storage: Storage, base_path: str, instant: Instant, is_final: bool) -> bytes:
+    """Read the file of an instant. On an object store, where each read is a request, files that never change are kept."""
+    path = instant_path(base_path, instant)
+    if not is_final or not has_whole_files(storage):
+        return storage.read(path)
+    with _kept_lock:
+        content = _kept.get((storage, path))
+    if content is None:
+        content = storage.read(path)
+        keep_instant(storage, path, content)
+    return content
+
+
+def keep_instant(storage: Storage, path: str, content: bytes) -> None:
+    """Keep the file of a completed write in memory, if it is on an object store. The oldest files are dropped.
+
+    Not for runs of plans: a plan that is rolled back runs again under the same instant.
+    """
+    if not has_whole_files(storage) or len(content) > _KEPT_BYTES:
+        return
+    with _kept_lock:
+        _kept[storage, path] = content
+        while len(_kept) > _KEPT_FILES or sum(map(len, _kept.values())) > _KEPT_BYTES:
+            _kept.popitem(last=False)
+
+
+def forget_instants() -> None:
+    """Drop all files of instants that are kept, as if the process were new. For tests and measurements."""
+    with _kept_lock:
+        _kept.clear()
+
+
 def read_metadata(storage: Storage, base_path: str, instant: Instant) -> CommitMetadata:
     """Read the commit metadata of a completed write. Raises CorruptFile if the metadata cannot be parsed."""
     return read_commit(storage.read(instant_path(base_path, instant)), instant.file_name)
 
 
-def read_stats(storage: Storage, base_path: str, instant: Instant, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+def read_stats(
+    storage: Storage, base_path: str, instant: Instant, keys: Sequence[str], *, is_final: bool = False
+) -> list[tuple[Any, ...]]:
     """Return some fields of every write stat of a completed write, by the names that the file has for them.
 
     Write stats are not converted to `WriteStat`s, which saves time. Raises CorruptFile if the file is not commit metadata.
+
+    Args:
+        is_final: whether the file never changes (`TableState.is_final`), so that it may be kept in memory.
     """
-    return read_stat_fields(storage.read(instant_path(base_path, instant)), instant.file_name, keys)
+    return read_stat_fields(_read_instant(storage, base_path, instant, is_final), instant.file_name, keys)
 
 
 def read_log_stat(storage: Storage, base_path: str, time: str, file_name: str) -> WriteStat | None:
@@ -163,9 +215,12 @@ def read_log_stat(storage: Storage, base_path: str, time: str, file_name: str) -
     return next((stat for stat in stats if stat.path and stat.path.rpartition("/")[2] == file_name), None)
 
 
-def read_schema(storage: Storage, base_path: str, instant: Instant) -> tuple[str, str | None]:
+def read_schema(storage: Storage, base_path: str, instant: Instant, *, is_final: bool = False) -> tuple[str, str | None]:
     """Return (operation, Avro schema as JSON) from the file of a completed write; the schema is None if the file has none.
 
     Write stats are not converted to `WriteStat`s, which saves time. Raises CorruptFile if the file is not commit metadata.
+
+    Args:
+        is_final: whether the file never changes (`TableState.is_final`), so that it may be kept in memory.
     """
-    return read_commit_schema(storage.read(instant_path(base_path, instant)), instant.file_name)
+    return read_commit_schema(_read_instant(storage, base_path, instant, is_final), instant.file_name)

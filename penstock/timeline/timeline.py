@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State, parse_instant
@@ -14,9 +14,15 @@ class Timeline:
     """The active timeline: its instants in order of time, each in its latest state."""
 
     instants: tuple[Instant, ...] = ()
+    #: The names of the folders in `.hoodie`, as the listing of the timeline showed them; None: it is not known.
+    folders: frozenset[str] | None = field(default=None, compare=False)
+
+    def may_have_folder(self, name: str) -> bool:
+        """Whether `.hoodie` may have a folder of this name. False saves the request that would look for it."""
+        return self.folders is None or name in self.folders
 
     @staticmethod
-    def from_names(names: Iterable[str]) -> Timeline:
+    def from_names(names: Iterable[str], folders: Iterable[str] | None = None) -> Timeline:
         """Build the timeline from the names of all files in `.hoodie`. A name that is not that of a timeline file is ignored."""
         latest: dict[tuple[str, Action], Instant] = {}
         for name in names:
@@ -27,7 +33,7 @@ class Timeline:
             key = (instant.time, instant.action.family)
             if key not in latest or latest[key].state < instant.state:
                 latest[key] = instant
-        return Timeline(tuple(sorted(latest.values())))
+        return Timeline(tuple(sorted(latest.values())), None if folders is None else frozenset(folders))
 
     @cached_property
     def writes(self) -> tuple[Instant, ...]:

@@ -24,8 +24,12 @@ class _UnsyncedFiles:
 
     storage: Storage
     paths: tuple[str, ...]
+    #: The name of the check. Checks of the same name are the same, and one of them is called for all files of the part.
+    check_name: str
     #: Called after the files are synced.
-    then: Callable[[], None]
+    check: Callable[[], None]
+    #: Called if the check raises.
+    undo: Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -37,14 +41,20 @@ class Part:
     shared: dict[str, dict[str, Any]] | None = None
 
     def sync(self) -> None:
-        """Sync all files, with one call for each storage, then call the functions that wait for it."""
+        """Sync all files, with one call for each storage. Then call the checks; if one raises, undo all files and raise."""
         paths: dict[Storage, list[str]] = {}
         for written in self.files:
             paths.setdefault(written.storage, []).extend(written.paths)
         for storage, its_paths in paths.items():
             storage.sync(its_paths)
-        for written in self.files:
-            written.then()
+        checks = {written.check_name: written.check for written in self.files}
+        try:
+            for check in checks.values():
+                check()
+        except BaseException:
+            for written in self.files:
+                written.undo()
+            raise
 
 
 @contextmanager
@@ -57,13 +67,20 @@ def enter_part(part: Part | None) -> Iterator[None]:
         _local.part = None
 
 
-def sync_files(storage: Storage, paths: Sequence[str], then: Callable[[], None]) -> None:
-    """Sync files that the running task description wrote, then call `then`; both after the last description of the part.
+def sync_files(
+    storage: Storage, paths: Sequence[str], *, check_name: str, check: Callable[[], None], undo: Callable[[], None]
+) -> None:
+    """Sync files that the running task description wrote, then check whether they may stay.
 
-    Outside a part both happen at once.
+    Both happen after the last description of the part, and outside a part at once.
+
+    Args:
+        check_name: the name of the check. Of several checks of a part with one name only one is called.
+        check: raises an error if the files must not stay.
+        undo: deletes the files. Called if a check of the part raises.
     """
     part: Part | None = getattr(_local, "part", None)
-    written = _UnsyncedFiles(storage, tuple(paths), then)
+    written = _UnsyncedFiles(storage, tuple(paths), check_name, check, undo)
     if part is None:
         Part([written]).sync()
     else:

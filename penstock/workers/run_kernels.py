@@ -35,6 +35,8 @@ RowKernel = Callable[[Iterator[pa.RecordBatch]], Iterable[Result]]
 
 RESULT_SCHEMA = "result string"
 _DRIVER_THREADS = 4
+#: The same for tasks that mostly wait for an object store.
+_WAITING_THREADS = 12
 #: If more tasks than this run on the driver, their files are synced together.
 _MOST_SYNCS_ON_DRIVER = 32
 #: Spark tasks per core. More tasks cost more time to start; with fewer, a slow task leaves the other cores idle.
@@ -106,9 +108,12 @@ def run_in_spark(
     return [from_json(result.value, returns) for result in numbered]
 
 
-def run_on_driver(kernel: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-    """Run a kernel once per task description, on threads of this process; return the results in the order of `tasks`."""
+def run_on_driver(kernel: Callable[[Task], Result], tasks: Sequence[Task], *, waits: bool = False) -> list[Result]:
+    """Run a kernel once per task description, on threads of this process; return the results in the order of `tasks`.
 
+    Args:
+        waits: whether the tasks mostly wait for an object store, so that more of them run at the same time.
+    """
     # Few tasks sync their own files: that is parallel.
     part = Part() if len(tasks) > _MOST_SYNCS_ON_DRIVER else None
 
@@ -123,7 +128,7 @@ def run_on_driver(kernel: Callable[[Task], Result], tasks: Sequence[Task]) -> li
 
     if len(tasks) <= 1:
         return [run_numbered(number, task) for number, task in enumerate(tasks)]
-    with ThreadPoolExecutor(_DRIVER_THREADS) as pool:
+    with ThreadPoolExecutor(_WAITING_THREADS if waits else _DRIVER_THREADS) as pool:
         results = list(pool.map(run_numbered, range(len(tasks)), tasks))
     if part is not None:
         part.sync()

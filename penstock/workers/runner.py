@@ -19,6 +19,8 @@ class Runner:
     #: None if there is no session. Then all kernels run on the driver.
     spark: SparkSession | None
     on_driver: bool = False
+    #: Whether tasks on the driver mostly wait for an object store.
+    waits: bool = False
 
     def run(self, kernel: Callable[[Task], Result], tasks: Sequence[Task], returns: type[Result]) -> list[Result]:
         """Run a kernel once per task description; return the results in the order of `tasks`.
@@ -30,7 +32,7 @@ class Runner:
         if not tasks:
             return []
         if self.spark is None or self.on_driver:
-            return run_on_driver(kernel, tasks)
+            return run_on_driver(kernel, tasks, waits=self.waits)
         return run_in_spark(self.spark, kernel, tasks, returns)
 
     def collect(self, kernel: Callable[[Task], list[Result]], tasks: Sequence[Task], returns: type[Result]) -> list[Result]:

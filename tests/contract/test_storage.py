@@ -147,11 +147,11 @@ def test_a_stream_that_was_closed_is_a_file(place: Place) -> None:
     assert storage.read(f"{base}/p/data") == b"one two"
 
 
-def test_a_stream_is_not_opened_on_an_existing_file(place: Place) -> None:
+def test_a_stream_does_not_replace_an_existing_file(place: Place) -> None:
     storage, base = place
     fill(storage, f"{base}/data", b"first")
-    with pytest.raises(AlreadyExists):
-        storage.create(f"{base}/data")
+    with pytest.raises(AlreadyExists), storage.create(f"{base}/data") as file:
+        file.write(b"second")
     assert storage.read(f"{base}/data") == b"first"
 
 

@@ -46,6 +46,8 @@ class Request:
     path: str
     size_bytes: int
     status: int | None
+    began_s: float = 0.0
+    ended_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,22 @@ class CountingProxy:
         with self._lock:
             return len(self.requests)
 
+    @property
+    def depth(self) -> int:
+        """How many of the requests came one after the other: the most of which no two were under way at the same time.
+
+        So many times the latency of the store is waited for. Meaningful with a delay that is longer than the work between requests.
+        """
+        with self._lock:
+            spans = sorted((request.ended_s, request.began_s) for request in self.requests)
+        count = 0
+        last_end_s = 0.0
+        for ended_s, began_s in spans:
+            if began_s >= last_end_s:
+                count += 1
+                last_end_s = ended_s
+        return count
+
     def reset(self) -> None:
         """Forget the requests so far."""
         with self._lock:
@@ -257,11 +275,13 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         kind = kind_of(self.command, self.path, headers)
         path = unquote(urlsplit(self.path).path)
-        request = Request(kind, self.command, path, len(body), None)
+        request = Request(kind, self.command, path, len(body), None, time.monotonic())
         with self.proxy._lock:  # before the answer: a client that has its answer finds the request counted
             self.proxy.requests.append(request)
         if self.proxy.delay_s:
             time.sleep(self.proxy.delay_s)
+        # Before the answer is sent: the client's next request begins after this one has ended.
+        request.ended_s = time.monotonic()
         request.status = self._answer(self.proxy._take_fault(kind, path), body)
 
     do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _handle

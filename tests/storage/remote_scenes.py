@@ -125,7 +125,10 @@ class RemoteStage:
     @contextmanager
     def _through_proxy(self) -> Iterator[None]:
         settings = {**self.store.through(self.proxy.port), **IMPATIENT}
-        with patch("penstock.storage.schemes._read_session_settings", lambda: settings):
+        with (
+            patch("penstock.storage.schemes._read_session_settings", lambda: settings),
+            patch("penstock.workers.run_kernels._WAITING_THREADS", 1),
+        ):
             yield
 
     def requests(self) -> list[Request]:

@@ -23,7 +23,7 @@ from penstock.progress import Stages, format_count
 from penstock.services.archive.eligible import archivable, states_of
 from penstock.services.archive.entries import archived_entry
 from penstock.services.archive.merge_files import finish_merge, merge_small_files
-from penstock.storage import FileInfo, join
+from penstock.storage import FileInfo, has_whole_files, join
 from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.archive import (
     Entry,
@@ -234,6 +234,9 @@ def _remove_files(table: TableState, names: Sequence[str]) -> None:
         instant = parse_instant(name)
         is_completed = instant is not None and instant.state is State.COMPLETED
         (completed if is_completed else pending).append(join(table.base_path, FOLDER, name))
-    run_on_driver(table.storage.delete, pending)
+    if has_whole_files(table.storage):
+        table.storage.delete_files(pending)
+    else:
+        run_on_driver(table.storage.delete, pending)
     for path in completed:
-        table.storage.delete(path)
+        table.storage.delete_files([path])

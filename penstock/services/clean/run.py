@@ -25,7 +25,7 @@ from penstock.hooks.metrics import report_service
 from penstock.progress import Stages, format_count
 from penstock.services.clean.schedule import schedule_clean
 from penstock.services.rollback.failed_writes import roll_back_expired
-from penstock.storage import Storage, join
+from penstock.storage import Storage, has_whole_files, join
 from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.clean_file import (
     CleanedPartition,
@@ -182,14 +182,38 @@ def _delete(spark: SparkSession | None, table: TableState, plan: CleanPlan, coun
     Args:
         count: the number of files in the plan.
     """
+    partitions: dict[str, CleanedPartition] = dict.fromkeys((*plan.files, *plan.partitions), CleanedPartition())
+    if has_whole_files(table.storage):
+        with suppress(StorageError):  # the files are then deleted one by one, to find out which of them fail
+            return {**partitions, **_delete_together(table, plan.files)}
     tasks = list(_make_tasks(table, plan.files))
     is_small = count < _MANY_FILES and fits_on_driver(table.options)
-    partitions: dict[str, CleanedPartition] = dict.fromkeys((*plan.files, *plan.partitions), CleanedPartition())
     results = Runner(spark, on_driver=is_small).run(delete_files, tasks, list[list[str]])
     for task, (deleted, failed) in zip(tasks, results, strict=True):
         partition = partitions[task.partition_path]
         partitions[task.partition_path] = CleanedPartition((*partition.deleted, *deleted), (*partition.failed, *failed))
     return partitions
+
+
+def _delete_together(table: TableState, files: Mapping[str, tuple[str, ...]]) -> dict[str, CleanedPartition]:
+    """Delete files of an object store, a thousand with one request. Return the deleted and failed files by partition path.
+
+    The store does not say which files existed: those that did not count as deleted.
+    """
+    paths: list[str] = []
+    partitions: dict[str, CleanedPartition] = {}
+    for partition_path, names in files.items():
+        deleted = tuple(name for name in names if _is_data_file(name))
+        failed = tuple(name for name in names if not _is_data_file(name))
+        partitions[partition_path] = CleanedPartition(deleted, failed)
+        paths += [join(table.base_path, partition_path, name) for name in deleted]
+    table.storage.delete_files(paths)
+    return partitions
+
+
+def _is_data_file(name: str) -> bool:
+    """Whether a name is that of a base file or log file. Any process may have written a plan, so nothing else is deleted."""
+    return parse_base_name(name) is not None or parse_log_name(name) is not None
 
 
 def _make_tasks(table: TableState, files: Mapping[str, tuple[str, ...]]) -> Iterator[DeleteTask]:
@@ -207,10 +231,8 @@ def delete_files(task: DeleteTask) -> list[list[str]]:
     deleted: list[str] = []
     failed: list[str] = []
     for name in task.names:
-        # Any process may have written the plan, so only names of data files are deleted.
-        is_data = parse_base_name(name) is not None or parse_log_name(name) is not None
         try:
-            is_deleted = is_data and task.storage.delete(join(task.base_path, task.partition_path, name))
+            is_deleted = _is_data_file(name) and task.storage.delete(join(task.base_path, task.partition_path, name))
         except StorageError:
             is_deleted = False
         if is_deleted:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from penstock import clock
 from penstock import options as o
 from penstock.commit.heartbeat import (
+    HEARTBEATS,
     describe_writer,
     has_recent_heartbeat,
     is_alive,
@@ -55,8 +56,10 @@ def roll_back_failed(table: TableState) -> TableState:
     """
     # Listed before the timeline is loaded. An instant is on the timeline before its temporary folder is made, so a folder that
     # is listed here and whose instant is not pending below belongs to a write that is over.
-    temporary_files = table.storage.list(join(table.base_path, FOLDER, TEMP))
-    heartbeats = list_heartbeats(table)
+    temporary_files: list[FileInfo] = []
+    if table.timeline.may_have_folder(TEMP):
+        temporary_files = table.storage.list(join(table.base_path, FOLDER, TEMP))
+    heartbeats = list_heartbeats(table) if table.timeline.may_have_folder(HEARTBEATS) else []
     table = reload_timeline(table)
     if table.timeline.pending_restore is not None:
         return table  # instants that a restore undoes look pending, and only the restore may remove them

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from penstock import options as o
 from penstock.filegroup.model import FileSlice
@@ -15,7 +16,7 @@ from penstock.index import make_index
 from penstock.options import Options
 from penstock.table.pending import find_pending_clusterings
 from penstock.table.state import TableState
-from penstock.timeline.instant import Action
+from penstock.timeline.instant import Action, Instant
 from penstock.timeline.store import read_stats
 
 #: The fields of a write stat from which the average size of a record is computed: path, bytes and rows of the file.
@@ -114,8 +115,13 @@ def read_sizing(table: TableState, options: Options) -> Sizing:
     )
     least_bytes = options[o.RECORD_SIZE_ESTIMATION_THRESHOLD] * sizing.small_file_limit
     recent = reversed(table.timeline.writes[-_COMMITS_BACK:])
-    commits = ((instant.action, read_stats(table.storage, table.base_path, instant, _SIZE_FIELDS)) for instant in recent)
+    commits = ((instant.action, _read_sizes(table, instant)) for instant in recent)
     return replace(sizing, record_bytes=estimate_record_bytes(commits, least_bytes, sizing.record_bytes))
+
+
+def _read_sizes(table: TableState, instant: Instant) -> list[tuple[Any, ...]]:
+    """Return path, bytes and rows of each file that a commit wrote."""
+    return read_stats(table.storage, table.base_path, instant, _SIZE_FIELDS, is_final=table.is_final(instant))
 
 
 def insert_ratio(table: TableState, options: Options) -> float | None:

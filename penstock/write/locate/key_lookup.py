@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from penstock.filegroup.base_read import open_base_file, read_row_groups
+from penstock.filegroup.base_read import open_base_file, open_base_files, read_row_groups
 from penstock.filegroup.fill_meta_columns import KEY_COLUMN
 from penstock.filegroup.key_footer import (
     FOOTER_BLOOM,
@@ -131,8 +131,8 @@ def look_up(storage: Storage, bases: Sequence[BaseFile], keys: WantedKeys, pruni
     """
     matches: dict[int, KeyMatches] = {}
     together: dict[int, pa.ChunkedArray] = {}
-    for number, base in enumerate(bases):
-        file = open_base_file(storage, base.path)
+    files = open_base_files(storage, [base.path for base in bases])
+    for number, (base, file) in enumerate(zip(bases, files, strict=True)):
         chosen = _candidates(file, keys, pruning)
         if len(keys.keys) == 0 or (chosen is not None and len(chosen) == 0):
             matches[number] = KeyMatches(_NONE, _NONE, 0, opened=False)

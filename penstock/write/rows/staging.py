@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from penstock.filegroup.markers import work_folder
 from penstock.index.bucket_hash import Buckets
-from penstock.storage import ArrowFile, Storage, join, open_arrow_file
+from penstock.storage import ArrowFile, Storage, has_whole_files, join, open_arrow_file
 from penstock.storage.os_errors import convert_os_errors
 from penstock.workers.driver_limit import fits_on_driver
 from penstock.workers.part_scope import shared_in_part
@@ -170,7 +170,8 @@ def make_runner(write: WriteContext, pieces: Sequence[Piece]) -> Runner:
     """
     rows = sum(piece.rows for piece in pieces)
     size_bytes = sum(piece.size_bytes for piece in pieces)
-    return Runner(write.spark, on_driver=fits_on_driver(write.options, rows=rows, size_bytes=size_bytes))
+    on_driver = fits_on_driver(write.options, rows=rows, size_bytes=size_bytes)
+    return Runner(write.spark, on_driver=on_driver, waits=has_whole_files(write.table.storage))
 
 
 def read_pieces(staging: Staging, pieces: Sequence[Piece]) -> Iterator[pa.Table]:

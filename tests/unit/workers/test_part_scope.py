@@ -25,11 +25,19 @@ class Log:
 
 
 LOG = Log()
+#: Not empty: the check of the files fails.
+CLOSED: list[bool] = []
 
 
 def write_file(name: str) -> list[str]:
-    sync_files(LOG, [name], lambda: LOG.calls.append(f"then {name}"))  # type: ignore[arg-type]
+    sync_files(LOG, [name], check_name="open", check=check, undo=lambda: LOG.calls.append(f"undo {name}"))  # type: ignore[arg-type]
     return [name]
+
+
+def check() -> None:
+    LOG.calls.append("check")
+    if CLOSED:
+        raise StorageError("closed")
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +54,15 @@ def run_part(kernel: Any, tasks: str) -> list[str]:
 
 def test_outside_a_part_files_are_synced_at_once(calls: list[Any]) -> None:
     write_file("a")
-    assert calls == [["a"], "then a"]
+    assert calls == [["a"], "check"]
+
+
+def test_files_that_must_not_stay_are_undone_all_together(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.unit.workers.test_part_scope.CLOSED", [True])
+    *_, last = run_part(write_file, "ab")
+    with pytest.raises(StorageError, match="closed"):
+        decode_result(last, spread._Numbered)
+    assert calls == [["a", "b"], "check", "undo a", "undo b"]
 
 
 def test_the_files_of_a_spark_task_are_synced_together_before_any_result_is_returned(
@@ -60,7 +76,7 @@ def test_the_files_of_a_spark_task_are_synced_together_before_any_result_is_retu
 
     monkeypatch.setattr(spread, "_as_batch", as_batch)
     assert [decode_result(text, spread._Numbered).value for text in run_part(write_file, "abc")] == [["a"], ["b"], ["c"]]
-    assert synced_at_the_end == [[["a", "b", "c"], "then a", "then b", "then c"]]
+    assert synced_at_the_end == [[["a", "b", "c"], "check"]]
 
 
 def test_a_sync_that_fails_fails_the_spark_task(monkeypatch: pytest.MonkeyPatch) -> None:
