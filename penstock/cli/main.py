@@ -18,12 +18,14 @@ def main() -> None:
     from penstock.cli.commands import explain_merge as merges
     from penstock.cli.commands import lock, services
     from penstock.cli.commands import sync as syncing
+    from penstock.cli.commands.doctor import doctor
     from penstock.errors import PenstockError
 
     app = typer.Typer(no_args_is_help=True, add_completion=False, help="Apache Hudi tables, without a jar.")
     app.callback()(describe_program)
     app.command("explain-merge")(merges.explain_merge)
     app.command("sync")(syncing.sync)
+    app.command("doctor")(doctor)
     app.add_typer(lock.commands(), name="lock")
     app.add_typer(services.commands(), name="services")
     try:
