@@ -12,6 +12,7 @@ from penstock import options as o
 from penstock.errors import OptionError, TableNotFound
 from penstock.options import lookup, read_options
 from penstock.options.operation import Operation
+from penstock.options.storage import STORAGE_OPTIONS
 from penstock.read.plan import QueryPlan
 from penstock.read.query import parse_query
 from penstock.schema import META_COLUMNS
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 
 #: How often a write of `Table` runs again after a conflict, if several writers are allowed and the options do not say.
 _CONFLICT_RETRIES = 3
+
+
+def storage_settings(options: Mapping[str, object]) -> dict[str, str]:
+    """Return the options of the storage among some options, as `open_storage` takes them."""
+    return {key: str(value) for key, value in options.items() if key.startswith(STORAGE_OPTIONS)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,10 +49,10 @@ class TableHandle:
 
         Args:
             options: the options of the call, which override the options of this object. None: the table is opened without
-                options.
+                options, except those of its storage.
         """
         if options is None:
-            return open_table(self.path)
+            return open_table(self.path, read_options(storage_settings(self.options)))
         return open_table(self.path, read_options({**self.options, **call_options(options, {})}))
 
     def _reader(self) -> SparkSession:
@@ -66,7 +72,8 @@ class TableHandle:
         Raises:
             TableNotFound: the table was deleted. A write would create a new table at its path.
         """
-        if not table_exists(*open_storage(self.path)):
+        settings = storage_settings({**self.options, **call_options(options, {})})
+        if not table_exists(*open_storage(self.path, settings)):
             raise TableNotFound(f"there is no table at {self.path} any more; create it with Table.create")
         given: dict[str, object] = {**self.options, **call_options(options, {}), o.OPERATION.key: operation.value}
         # Hudi does not repeat a write after a conflict. A method call should: the caller has no other way to go on.

@@ -12,6 +12,7 @@ from penstock.api.handle import TableHandle, check_partition
 from penstock.api.report import Commit
 from penstock.errors import OptionError, SchemaError
 from penstock.options import read_options
+from penstock.options.storage import STORAGE_OPTIONS
 from penstock.read.query import Query, parse_query
 from penstock.table.state import TableState
 from penstock.timeline.instant import format_time
@@ -146,7 +147,8 @@ def make_query(
     """
     _check_columns(columns)
     times = {key: _moment(moment, utc=state.config.timeline_utc) for key, moment in moments.items()}
-    query = parse_query([path], read_options({**(options or {}), **times}))
+    of_storage = state.options.prefixed(STORAGE_OPTIONS)
+    query = parse_query([path], read_options({**of_storage, **(options or {}), **times}))
     if partitions is not None:
         query = replace(query, within=tuple(check_partition(p) for p in partitions))
     if equals is not None:

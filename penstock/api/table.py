@@ -18,7 +18,7 @@ from penstock.api.arrow import ArrowMethods
 from penstock.api.cleaning import CleaningMethods
 from penstock.api.clustering import ClusteringMethods
 from penstock.api.compaction import CompactionMethods
-from penstock.api.handle import active_session, call_options, find_session, table_columns
+from penstock.api.handle import active_session, call_options, find_session, storage_settings, table_columns
 from penstock.api.inspect import InspectMethods
 from penstock.api.locking import LockMethods
 from penstock.api.maintenance import MaintenanceMethods
@@ -29,6 +29,7 @@ from penstock.api.syncing import SyncMethods
 from penstock.api.write import WriteMethods
 from penstock.commit.swap_tables import finish_overwrite
 from penstock.errors import AlreadyExists, PenstockError, TableExists
+from penstock.options import read_options
 from penstock.report_table import list_properties
 from penstock.storage import open_storage
 from penstock.table.config import TableConfig
@@ -119,7 +120,7 @@ class Table(
         session = find_session(spark)
         own_options = call_options(options, more)
         check_record_key(record_key)
-        storage, base_path = open_storage(os.fspath(path))
+        storage, base_path = open_storage(os.fspath(path), storage_settings(own_options))
         finish_overwrite(storage, base_path)
         if table_exists(storage, base_path):
             raise _exists(base_path)
@@ -158,10 +159,12 @@ class Table(
             >>> penstock.Table.open(table.path).name
             'trips'
         """
-        finish_overwrite(*open_storage(os.fspath(path)))
-        state = open_table(os.fspath(path))
+        own_options = call_options(options, {})
+        settings = storage_settings(own_options)
+        finish_overwrite(*open_storage(os.fspath(path), settings))
+        state = open_table(os.fspath(path), read_options(settings))
         found = spark or active_session()
-        return cls(state.uri, penstock.enable(found) if found else None, call_options(options, {}))
+        return cls(state.uri, penstock.enable(found) if found else None, own_options)
 
     @staticmethod
     def exists(path: Path) -> bool:

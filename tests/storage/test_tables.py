@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import penstock
-from penstock.errors import StorageError, TableNotFound, Unsupported
+from penstock.errors import StorageError, Unsupported
 from penstock.storage.conditional_put import forget_conditional_puts
 from tests.kit.hdfs import Hdfs
-from tests.kit.object_stores import CANARY, ObjectStore
+from tests.kit.object_stores import ObjectStore
 
 pytestmark = pytest.mark.server
 
@@ -108,27 +107,6 @@ def test_a_store_that_ignores_conditions_is_refused_before_the_table_is_created(
     with pytest.raises(Unsupported, match="ignores conditional puts"):
         write(spark, path, FIRST, hoodie("COPY_ON_WRITE"))
     assert not penstock.Table.exists(path)
-
-
-@pytest.mark.filterwarnings("ignore:Spark cannot read")
-def test_no_secret_is_shown(
-    spark: Any, new_path: Callable[[str], str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    path = new_path("moto")
-    write(spark, path, FIRST, hoodie("MERGE_ON_READ"))
-    write(spark, path, [("a", "paris", 2, 7.5)], hoodie("MERGE_ON_READ"))
-    frame = spark.read.format("hudi").load(path)
-    frame.explain(True)
-    assert frame.count() == 3
-    table = penstock.Table.open(path)
-    texts = [repr(table), repr(table._state()), repr(table.history()), capfd.readouterr().out]
-    with pytest.raises(TableNotFound) as caught:
-        spark.read.format("hudi").load(path + "-elsewhere")
-    texts.append(str(caught.value))
-    state = table._state()
-    for file in state.storage.list_tree(state.base_path):
-        texts.append(state.storage.read(file.path).decode(errors="replace"))
-    assert [text for text in texts if CANARY in text] == []
 
 
 def test_a_bucket_that_does_not_exist_is_named(spark: Any, new_path: Callable[[str], str]) -> None:

@@ -16,6 +16,7 @@ from penstock.errors import OptionError
 from penstock.filegroup.markers import TEMP
 from penstock.options import read_options
 from penstock.options.operation import Operation
+from penstock.options.storage import STORAGE_OPTIONS
 from penstock.progress import Stages
 from penstock.storage import join, open_storage
 from penstock.table.state import TableState, open_table, read_table_schema, table_exists
@@ -43,8 +44,8 @@ def open_dry_run(
     Raises:
         OptionError: the operation is bulk_insert, which reads no existing file; or an option is invalid.
     """
-    storage, base_path = open_storage(path)
     write_options = read_options(options)
+    storage, base_path = open_storage(path, write_options.prefixed(STORAGE_OPTIONS))
     exists = table_exists(storage, base_path)
     table = open_table(path, write_options) if exists else None
     if table is not None:
