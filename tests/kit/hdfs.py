@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.storage import Storage, open_storage
-from tests.kit.servers import Server, ServerUnavailable, free_port, jars_of
+from tests.kit.servers import Server, ServerUnavailable, free_port, jars_of, java_command
 
 VERSION = "3.4.2"
 
@@ -37,6 +38,12 @@ class Hdfs:
     def open(self) -> tuple[Storage, str]:
         """Open a new path."""
         return open_storage(self.path(), {"spark.hadoop.dfs.replication": "1"})
+
+    def administer(self, *words: str) -> None:
+        """Run a command of `hdfs dfsadmin`."""
+        program = ["-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", fetch(), "org.apache.hadoop.hdfs.tools.DFSAdmin"]
+        command = [java_command(), *program, "-fs", self.url, *words]
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
 
 
 def fetch() -> str:

@@ -13,8 +13,9 @@ from multiprocessing.pool import Pool
 import pytest
 
 from penstock.errors import AlreadyExists, OptionError, StorageError, Unsupported
-from penstock.storage import ObjectStorage, check_conditional_put, open_storage
+from penstock.storage import ObjectStorage, Storage, check_conditional_put, open_storage
 from penstock.storage.conditional_put import forget_conditional_puts
+from penstock.table.listing import _walk_folders, walk_partitions
 from tests.kit.hdfs import Hdfs
 from tests.kit.object_stores import CANARY, ObjectStore, s3_client
 from tests.kit.race import race, start_racers
@@ -275,6 +276,55 @@ def test_a_path_below_a_file_of_hdfs_is_an_error_of_the_storage(hdfs: Hdfs, chan
     arguments = [b"x"] if change in ("write_new", "replace") else []
     with pytest.raises(StorageError, match="below a file"):
         getattr(storage, change)(f"{base}/file/below", *arguments)
+
+
+def test_a_name_node_in_safe_mode_is_an_error_with_the_way_out(hdfs: Hdfs) -> None:
+    storage, base = hdfs.open()
+    storage.write_new(f"{base}/file", b"x")
+    hdfs.administer("-safemode", "enter")
+    try:
+        with pytest.raises(StorageError, match=r"safe mode.*dfsadmin -safemode"):
+            storage.write_new(f"{base}/other", b"x")
+        assert storage.read(f"{base}/file") == b"x"
+    finally:
+        hdfs.administer("-safemode", "leave")
+    assert [info.name for info in storage.list(base)] == ["file"]
+
+
+def _fill(storage: Storage, folder: str) -> None:
+    for number in range(4):
+        storage.write_new(f"{folder}/{number}", bytes(600))
+
+
+@pytest.mark.parametrize(("command", "quota", "message"), [("-setQuota", "3", "names"), ("-setSpaceQuota", "1000", "space")])
+def test_a_quota_that_is_reached_is_an_error_with_the_way_out(hdfs: Hdfs, command: str, quota: str, message: str) -> None:
+    storage, base = hdfs.open()
+    storage.make_dirs(base)
+    hdfs.administer(command, quota, base)
+    with pytest.raises(StorageError, match=f"quota of {message} is reached.*{command}"):
+        _fill(storage, base)
+    for info in storage.list(base):
+        assert storage.read(info.path) == bytes(600)
+
+
+def test_partitions_are_found_by_one_listing_as_folder_by_folder(moto: ObjectStore) -> None:
+    storage, base = moto.open()
+    partitions = ("-a", "a", "a b", "a-b", "a/b", "a/b-c", "b/1", "b/1/2", "b/10", "é=ü", "table/.hoodie/metadata/files")
+    for path in partitions:
+        storage.replace(f"{base}/{path}/.hoodie_partition_metadata", b"x")
+        storage.replace(f"{base}/{path}/file.parquet", b"x")
+    for path in (".hoodie/1.commit", ".hoodie/metadata/files/.hoodie_partition_metadata", "no partition/file.parquet"):
+        storage.replace(f"{base}/{path}", b"x")
+    found = list(walk_partitions(storage, base))
+    assert found == list(_walk_folders(storage, base, ""))
+    assert [path for path, _ in found] == ["-a", "a", "a b", "a-b", "b/1", "b/10", "é=ü"]
+
+
+def test_a_bucket_may_have_dots_in_its_name(moto: ObjectStore) -> None:
+    s3_client(moto).create_bucket(Bucket="lake.team.example")
+    storage, base = open_storage("s3a://lake.team.example/a table/", moto.settings)
+    storage.write_new(f"{base}/file", b"x")
+    assert [info.path for info in storage.list_tree(base)] == ["/a table/file"]
 
 
 def test_nothing_temporary_is_left_on_hdfs(hdfs: Hdfs) -> None:
