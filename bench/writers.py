@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import penstock
-from penstock.commit.change import begin
+from penstock.commit.begin import begin
 from penstock.options import read_options
 from penstock.options.operation import Operation
 from penstock.storage import open_storage

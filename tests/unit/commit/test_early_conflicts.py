@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from penstock.commit.change import Change, begin
+from penstock.commit.begin import begin
+from penstock.commit.change import Change
 from penstock.commit.early_conflicts import wait_for_writer
 from penstock.errors import StorageError, WriteConflict
 from penstock.filegroup.markers import Marker, MarkerStyle, MarkerType, announce, check_open

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.commit import change as change_module
-from penstock.commit.change import STAGES, begin
+from penstock.commit.begin import begin
+from penstock.commit.change import STAGES
 from penstock.options import read_options
 from penstock.options.operation import Operation
 from penstock.progress import CONFLICTS, Stages
