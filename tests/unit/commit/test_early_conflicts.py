@@ -18,7 +18,7 @@ from penstock.filegroup.markers import Marker, MarkerStyle, MarkerType, announce
 from penstock.options import read_options
 from penstock.options.operation import Operation
 from penstock.storage import MemoryStorage
-from penstock.table.config import TableConfig
+from penstock.table.config import write_config
 from penstock.table.state import TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, make_workload_profile, write_commit
 from penstock.timeline.instant import Action
@@ -41,7 +41,8 @@ SHARED = ("oslo", "g1")
 
 def make_table(**more: str) -> TableState:
     options = read_options({**OPTIONS, **more})
-    return TableState(MemoryStorage(uuid.uuid4().hex), "/t", TableConfig({"hoodie.table.name": "t"}), options)
+    storage = MemoryStorage(uuid.uuid4().hex)
+    return TableState(storage, "/t", write_config(storage, "/t", {"hoodie.table.name": "t"}, new=True), options)
 
 
 def profile(*groups: tuple[str, str]) -> CommitMetadata:

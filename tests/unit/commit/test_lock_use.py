@@ -15,17 +15,21 @@ from penstock.options import read_options
 from penstock.options.operation import Operation
 from penstock.progress import CONFLICTS, Stages
 from penstock.storage import MemoryStorage
-from penstock.table.config import TableConfig
+from penstock.table.config import write_config
 from penstock.table.state import TableState
 from penstock.timeline.instant import Action
 
 OPTIONS = {"hoodie.write.concurrency.mode": "optimistic_concurrency_control", "penstock.lock": "storage"}
 
 
+def make_table(options: dict[str, str]) -> TableState:
+    storage = MemoryStorage(uuid.uuid4().hex)
+    return TableState(storage, "/t", write_config(storage, "/t", {"hoodie.table.name": "t"}, new=True), read_options(options))
+
+
 @pytest.mark.parametrize("several", [True, False])
 def test_the_completed_file_and_the_returned_commit_say_how_long_the_lock_was_awaited(several: bool) -> None:
-    options = read_options(OPTIONS if several else {})
-    table = TableState(MemoryStorage(uuid.uuid4().hex), "/t", TableConfig({"hoodie.table.name": "t"}), options)
+    table = make_table(OPTIONS if several else {})
     stages = Stages("upsert t", "off")
     with stages.run("store", "writing"):
         pass
@@ -50,7 +54,7 @@ def test_the_completed_file_and_the_returned_commit_say_how_long_the_lock_was_aw
 
 
 def test_a_commit_is_encoded_before_the_lock_is_acquired(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = TableState(MemoryStorage(uuid.uuid4().hex), "/t", TableConfig({"hoodie.table.name": "t"}), read_options(OPTIONS))
+    table = make_table(OPTIONS)
     steps: list[str] = []
 
     def note(name: str) -> None:
