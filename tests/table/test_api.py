@@ -161,9 +161,13 @@ def test_the_active_session_is_used_and_enabled(spark: Any, table: Table) -> Non
 
 
 def test_a_table_can_be_inspected_without_a_session(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    monkeypatch.setattr(SparkSession, "getActiveSession", classmethod(lambda cls: None))
+    def find_none(cls: type) -> None:
+        raise PySparkRuntimeError("there is no session")
+
+    monkeypatch.setattr(SparkSession, "active", classmethod(find_none))
     opened = Table.open(table.path)
     assert (opened.name, len(opened.history()), len(opened.files())) == ("trips", 1, 3)
     assert opened.schema.names == ["id", "city", "ts", "fare"]
