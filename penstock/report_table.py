@@ -139,7 +139,7 @@ class HtmlFields:
 
 
 def list_properties(heading: str, properties: Sequence[tuple[str, str]]) -> ReportTable:
-    """Return a table of names and values, without a line of titles."""
+    """Return a `ReportTable` with two columns, name and value, and no column titles."""
     return ReportTable(heading, (ColumnHead(""), ColumnHead("")), properties)
 
 

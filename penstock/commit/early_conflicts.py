@@ -3,8 +3,8 @@
 Every writer announces its data files by markers, and names in its inflight file the file groups that it is about to change.
 While the tasks of a write run, `EarlyConflicts` compares these with the pending writes of other living writers. Of two writes
 that change one file group, the one with the later instant stops. So exactly one of them goes on, whichever of them looks first,
-and writes that wait for others (`wait_for_writer`) never wait in a circle. The write is sealed, so that its tasks announce no
-more files, and its Spark jobs are cancelled. The conflict check at the commit stays: it finds what no look has found.
+and writes that wait for others (`wait_for_writer`) never wait in a circle. The write that stops is sealed, so that its tasks
+announce no more files, and its Spark jobs are cancelled. Early detection may miss a conflict: the check at the commit finds it.
 
 The driver looks; no task pays for it. With `SimpleDirectMarkerBasedDetectionStrategy` it looks before the first task and then
 every second; with `AsyncTimelineServerBasedDetectionStrategy` as often as the options of that strategy say.

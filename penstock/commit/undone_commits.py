@@ -38,9 +38,10 @@ def check_no_commit_is_undone(table: TableState, timeline: Timeline) -> None:
 
 
 def check_still_there(table: TableState, planned_on: Timeline, timeline: Timeline) -> None:
-    """Raise WriteConflict if a commit that a change has read was undone, or if a commit may have escaped its conflict check.
+    """Raise WriteConflict if a commit on which this write or plan is based was rolled back since it was planned.
 
-    A commit escapes if it was pending when the change was planned, and has completed and been archived since.
+    Raise WriteConflict also if a write that was pending then has left the timeline: it may have completed and been archived, so
+    that the conflict check did not see it.
 
     Args:
         planned_on: the timeline on which the change was planned.

@@ -70,7 +70,7 @@ class CommitNotice:
 
     @property
     def bytes_written(self) -> int:
-        """The number of bytes in these files."""
+        """The number of bytes in the data files that the commit wrote."""
         return self.metadata.bytes_written
 
     @property

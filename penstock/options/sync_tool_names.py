@@ -1,4 +1,7 @@
-"""Names of sync tools and of partition extractors: values of options, by the names of Hudi's classes."""
+"""Names of sync tools and of partition extractors: values of options, by the names of Hudi's classes.
+
+The clients of catalogs are registered in `sync/clients.py`.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,10 @@ _AHEAD_BYTES = 256 * 1024 * 1024
 
 @dataclass(frozen=True)
 class ArrowScan:
-    """The rows of a query plan that are read without Spark, with some of their columns and a filter."""
+    """A query that is read without Spark: its plan, the wanted columns, and the condition that rows must fulfil.
+
+    `batches` reads the rows.
+    """
 
     plan: QueryPlan
     #: The columns of the batches, with their types.

@@ -103,7 +103,10 @@ class _OrderedReads:
             return True
 
     def tables_of(self, number: int) -> Iterator[pa.Table]:
-        """Yield the tables of one source. Runs on the caller's thread."""
+        """Yield the Arrow tables of the source with this number, as they arrive.
+
+        An error of the source is raised after its tables. Runs on the thread that called `read_in_order`.
+        """
         output = self._outputs[number]
         with self._changed:
             self._current = number

@@ -1,4 +1,8 @@
-"""`Query`: what a read asks of a table, parsed from the paths and options of the read."""
+"""`Query`: what a read asks of a table, parsed from the paths and options of the read.
+
+A read may finish the save mode `overwrite` of a process that died (`finish_overwrite`). Change-data queries are not there yet:
+`options/read.py` refuses them.
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,11 @@ A subclass of `PlannedService` decides when a plan is due, what the plan holds, 
 function runs the tasks. This module does the rest, in the same way for all three services. A plan outlives a failed run: if the
 run raised an error, the run deletes its own files; if the process crashed, the next run deletes them.
 
+The methods of a service are called in this order:
+
+    schedule   check_table → refresh → is_due → make_plan → encode_plan
+    run        check_table → read_plan → check_plan → make_tasks → run_kernels → before_commit → check_conflicts → after_commit
+
 `stored_plans.py` stores plans on the timeline and finds them there. It says which writes a plan has to wait for.
 """
 

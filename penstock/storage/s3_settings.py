@@ -2,6 +2,8 @@
 
 As in Hadoop, `fs.s3a.bucket.<bucket>.<key>` wins over `fs.s3a.<key>`. Access key, secret key and session token are always taken
 from one place: a token of the environment never goes with keys of the session.
+
+Files are read and written in `object_store.py`, in the same way for all object stores.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ A lock excludes other processes through a server or a file. A lock object belong
 by threads: they exclude each other in the order in which they came. `tests/contract/test_locks.py` checks every lock against the
 promises of `LockProvider`.
 
+A new lock is one module with a class below `LockProvider`, and one line in `LOCKS` (`options/lock_names.py`).
+
 A lock is never released on behalf of another holder: every acquisition has an id of its own (`LockHolder.owner`), and only the
 file, node or entry with this id is removed.
 """
