@@ -27,7 +27,7 @@ from penstock.errors import CommitUnknown, CorruptFile, PenstockError, StorageEr
 from penstock.filegroup.markers import TEMP
 from penstock.options import OPERATION
 from penstock.options.operation import Operation
-from penstock.storage import Storage, join
+from penstock.storage import Storage, has_whole_files, join
 from penstock.table.config import read_config
 from penstock.table.state import TableState, has_properties, table_exists
 from penstock.timeline.instant import Action
@@ -177,7 +177,9 @@ def finish_overwrite(storage: Storage, base_path: str) -> None:
     replaced. Safe to run in two processes at once, and during a swap.
     """
     old_table = _old_table_path(base_path)
-    if not storage.list(old_table):
+    # An object store finds a folder only by a listing: `stat` would first ask for an object of this name.
+    found = storage.list(old_table) if has_whole_files(storage) else storage.stat(old_table)
+    if not found:
         return
     if not table_exists(storage, base_path):
         try:
