@@ -84,7 +84,7 @@ def begin_run(table: TableState, instant: Instant) -> Iterator[Change]:
     """
     heartbeat = Heartbeat(table)
     # Announced before the inflight file exists: a process that sees an inflight plan without a heartbeat takes the run for dead.
-    heartbeat.announce(instant.time)
+    heartbeat.announce_run(instant.time)
     # Another process that takes this run for dead removes this file when it rolls the run back, and may then run the plan itself.
     run_file = join(work_folder(table.base_path, instant.time), f"run-{clock.new_uuid()}")
     change = Change(table, instant, heartbeat, run_file=run_file)
@@ -94,6 +94,7 @@ def begin_run(table: TableState, instant: Instant) -> Iterator[Change]:
         heartbeat.stop()  # its file stays: it is that of the other process
         raise
     with change.at_work():
+        heartbeat.beat()  # from here on the file names this process: the plan is this run's
         yield change
 
 

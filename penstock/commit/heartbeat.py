@@ -20,7 +20,7 @@ from typing import Any
 from penstock import clock
 from penstock import options as o
 from penstock.commit.modes import is_lazy, is_optimistic
-from penstock.errors import StorageError, WriteConflict
+from penstock.errors import AlreadyExists, StorageError, WriteConflict
 from penstock.process import Process, has_ended, this_process
 from penstock.storage import FileInfo, Storage, join
 from penstock.table.state import TableState
@@ -90,16 +90,32 @@ class Heartbeat:
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def announce(self, time: str) -> None:
-        """Write the heartbeat file of an instant that is about to be created.
+    def announce(self, time: str) -> bool:
+        """Create the heartbeat file of an instant that is about to be created. Return False if another writer has the file.
 
         If the instant time turns out to be taken, call this again with another time: the first heartbeat file is then deleted.
         """
         _BEATING.add(self._owner.heartbeat_id)
         if self._time:
             delete_heartbeat(self._table.storage, self._table.base_path, self._time)
+            self._time = ""
+        try:
+            # Never replaced: two writers may try the same time, and the file of the one that gets it must stay.
+            self._table.storage.write_new(heartbeat_path(self._table.base_path, time), self._owner.encode())
+        except AlreadyExists:
+            return False
         self._time = time
-        self._beat()
+        return True
+
+    def announce_run(self, time: str) -> None:
+        """Write the heartbeat file of a plan that is about to be run. It names no writer until `beat` is called.
+
+        Another run of the plan may be under way, and its file is then replaced. A file that names no writer belongs to a living
+        writer until it expires. The other run's next beat names it again.
+        """
+        _BEATING.add(self._owner.heartbeat_id)
+        self._time = time
+        self._table.storage.replace(heartbeat_path(self._table.base_path, time), b"")
 
     def start(self) -> None:
         """Start a thread that replaces the heartbeat file at the interval `hoodie.client.heartbeat.interval_in_ms`."""
@@ -111,9 +127,9 @@ class Heartbeat:
         """Replace the heartbeat file at regular intervals until `stop` is called. Runs in the heartbeat's thread."""
         while not self._done.wait(self._table.options[o.HEARTBEAT_INTERVAL_MS] / 1000):
             with suppress(StorageError):  # a beat may be missed: others wait for several before they take a write for dead
-                self._beat()
+                self.beat()
 
-    def _beat(self) -> None:
+    def beat(self) -> None:
         """Replace the heartbeat file, so that its modification time is now."""
         self._table.storage.replace(heartbeat_path(self._table.base_path, self._time), self._owner.encode())
 

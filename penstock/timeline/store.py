@@ -52,7 +52,7 @@ def request_instant(
     utc: bool,
     content: bytes = b"",
     after: str | None = None,
-    announce: Callable[[str], None] | None = None,
+    announce: Callable[[str], bool] | None = None,
     check: Callable[[Instant, Timeline], None] | None = None,
     is_plan: bool = False,
     is_latest: bool = True,
@@ -68,7 +68,8 @@ def request_instant(
         utc: whether instant times are in UTC; otherwise in the local zone of this process.
         content: the content of the requested file.
         after: a time that the new instant must be later than, besides all times on the timeline.
-        announce: is called with the instant time of each attempt, before the requested file is created.
+        announce: is called with the instant time of each attempt, before the requested file is created. If it returns False,
+            another writer tries the time, and a later time is tried.
         check: is called with the new instant and the timeline that was listed after its file was created. If it raises an error,
             the file is deleted again.
         is_plan: whether the content is a plan that any process may run. Then an existing file with the same content counts as
@@ -87,8 +88,9 @@ def request_instant(
         now = format_time(clock.utc_now() if utc else clock.local_now())
         instant = Instant(next_time(latest_known or None, now), action, State.REQUESTED)
         path = instant_path(base_path, instant)
-        if announce:
-            announce(instant.time)
+        if announce and not announce(instant.time):
+            after = instant.time
+            continue
         try:
             storage.write_new(path, content)
         except AlreadyExists:

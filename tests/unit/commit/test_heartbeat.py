@@ -1,0 +1,94 @@
+"""Each living writer has a heartbeat file of its own, also if several writers begin in the same millisecond."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
+
+import pytest
+
+from penstock import clock
+from penstock.commit.begin import begin_run
+from penstock.commit.heartbeat import Heartbeat, Owner, heartbeat_path, is_alive, list_heartbeats
+from penstock.errors import AlreadyExists
+from penstock.options import Options
+from penstock.storage import MemoryStorage
+from penstock.table.config import TableConfig
+from penstock.table.state import TableState
+from penstock.timeline.instant import Action, Instant, State
+from penstock.timeline.store import request_instant
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> TableState:
+    """A table whose writers all begin in one millisecond."""
+    now = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    monkeypatch.setattr(clock, "utc_now", lambda: now)
+    return TableState(MemoryStorage(uuid.uuid4().hex), "/t", TableConfig({"hoodie.table.name": "t"}), Options({}))
+
+
+def take(table: TableState, announce: Callable[[str], bool]) -> str:
+    return request_instant(table.storage, "/t", Action.COMMIT, utc=True, announce=announce).time
+
+
+def owner_of(table: TableState, time: str) -> Owner | None:
+    return Owner.decode(table.storage.read(heartbeat_path("/t", time)))
+
+
+def check_each_has_its_own(table: TableState, writers: dict[str, Heartbeat]) -> None:
+    """Check that the heartbeat files are those of the writers, which are given by instant time, and that no other is left."""
+    assert [file.name for file in list_heartbeats(table)] == sorted(writers)
+    for time, heartbeat in writers.items():
+        assert owner_of(table, time) == heartbeat._owner
+        assert is_alive(table, time)
+        heartbeat.end()
+    assert list_heartbeats(table) == []
+
+
+def test_a_writer_that_loses_an_instant_leaves_the_heartbeat_of_the_winner(table: TableState) -> None:
+    first = Heartbeat(table)
+    second = Heartbeat(table)
+    taken: dict[str, Heartbeat] = {}
+
+    def announce_first(time: str) -> bool:
+        """Announce the first writer. The second one takes an instant before the first one can take this."""
+        is_announced = first.announce(time)
+        if not taken:
+            taken[take(table, second.announce)] = second
+        return is_announced
+
+    taken[take(table, announce_first)] = first
+    assert len(taken) == 2
+    check_each_has_its_own(table, taken)
+
+
+def test_threads_that_begin_in_one_millisecond_have_a_heartbeat_each(table: TableState) -> None:
+    writers = [Heartbeat(table) for _ in range(3)]
+    with ThreadPoolExecutor(len(writers)) as pool:
+        times = list(pool.map(lambda writer: take(table, writer.announce), writers))
+    check_each_has_its_own(table, dict(zip(times, writers, strict=True)))
+
+
+def test_a_heartbeat_file_that_a_dead_writer_left_stops_no_writer(table: TableState) -> None:
+    dead = Heartbeat(table)
+    time = take(table, dead.announce)
+    dead.stop()
+    table.storage.delete(f"/t/.hoodie/{time}.commit.requested")
+    later = Heartbeat(table)
+    assert take(table, later.announce) > time
+    later.end()
+    assert [file.name for file in list_heartbeats(table)] == [time]
+
+
+def test_a_second_runner_of_a_plan_does_not_make_the_first_one_look_dead(table: TableState) -> None:
+    plan = Instant("5", Action.COMPACTION, State.REQUESTED)
+    table.storage.write_new(f"/t/.hoodie/{plan.file_name}", b"")
+    with begin_run(table, plan) as run:
+        assert owner_of(table, "5") == run._heartbeat._owner
+        with pytest.raises(AlreadyExists), begin_run(table, plan):
+            pass
+        assert is_alive(table, "5")
+        run._heartbeat.beat()
+        assert owner_of(table, "5") == run._heartbeat._owner
