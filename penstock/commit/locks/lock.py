@@ -127,8 +127,8 @@ class Turns:
 class LockProvider(ABC):
     """The lock of a table. A subclass says how it is taken, checked and dropped; this class keeps the order of these calls.
 
-    `release` is idempotent, and harmless if the lock was lost to another holder or never acquired. All methods may be called by
-    any thread.
+    `release` is idempotent, and harmless if the lock was lost to another holder or never acquired. It releases only what its own
+    thread has acquired. All other methods may be called by any thread.
 
     Attributes:
         name: the value of `penstock.lock`.
@@ -186,8 +186,10 @@ class LockProvider(ABC):
         return None
 
     def close(self) -> None:
-        """Release the lock if it is held, and end connections. The lock can be acquired again afterwards."""
-        self.release()
+        """Release the lock if any thread holds it, and end connections. The lock can be acquired again afterwards."""
+        mine = self._mine
+        if mine is not None:
+            self._leave(mine)
 
     # -- for callers -------------------------------------------------------------------------------------------------------
 
@@ -211,20 +213,20 @@ class LockProvider(ABC):
         try:
             if self._turns.take(mine.owner, timeout_s):
                 self._mine = mine
+                self._thread = threading.get_ident()
                 is_mine = self._take(mine, deadline_s)
-                self._thread = threading.get_ident() if is_mine else None
         finally:
             if not is_mine:
                 self._leave(mine)
         return is_mine
 
     def release(self) -> None:
-        """Release the lock, if this object holds it.
+        """Release the lock, if this thread holds it. The lock of another thread stays: that thread is still at work.
 
         A failure is a warning, not an error: what was done under the lock is done, and the lock expires or can be broken.
         """
         mine = self._mine
-        if mine is not None:
+        if mine is not None and self._thread == threading.get_ident():
             self._leave(mine)
 
     def is_held(self) -> bool:
