@@ -47,7 +47,9 @@ def has_ended(process: Process) -> bool:
         return True
     except PermissionError:
         pass  # it exists, and belongs to another user
-    return _start_of(str(process.pid)) != process.started
+    started = _start_of(str(process.pid))
+    # Without a start time nothing is known: `/proc` may be hidden, or this process may have too many open files to read it.
+    return bool(started and process.started) and started != process.started
 
 
 def _start_of(pid: str) -> str:
