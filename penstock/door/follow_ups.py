@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from penstock import clock
 from penstock import options as o
 from penstock.door.services import make_stages, services_after_write
-from penstock.errors import PenstockError, StorageError
+from penstock.errors import LockTimeout, PenstockError, StorageError, WriteConflict
 from penstock.hooks import ServiceOutcome
 from penstock.interrupt import check_interrupt
 from penstock.options import Options
@@ -126,8 +126,10 @@ def _report(noun: str, error: Exception, *, raises: bool) -> None:
     """
     text = f"the write is done, do not run it again; but {noun} failed: {describe_error(error)}"
     if raises:
-        # The type stays where callers can tell errors apart by it.
-        error_type = type(error) if isinstance(error, PenstockError | FileNotFoundError) else PenstockError
+        # The type stays where callers can tell errors apart by it. But callers repeat the write after a conflict or a lock that
+        # was not acquired, and this write is done.
+        keeps_type = isinstance(error, PenstockError | FileNotFoundError) and not isinstance(error, WriteConflict | LockTimeout)
+        error_type = type(error) if keeps_type else PenstockError
         raise error_type(text) from error
     warn_user(text)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.door.follow_ups import follow_up
-from penstock.errors import PenstockError
+from penstock.errors import CorruptFile, LockTimeout, PenstockError, TableChanged, WriteConflict
 from penstock.hooks import ServiceOutcome
 from penstock.progress import Stages
 from penstock.services.table_service import TableService
@@ -57,3 +57,24 @@ def test_an_error_of_another_library_does_not_hide_that_the_write_completed(monk
     error = "RuntimeError: Job aborted due to stage failure"
     assert outcomes == (ServiceOutcome(noun, noun, error=error), ServiceOutcome("the next", "the next"))
     assert ran == ["next"]
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (CorruptFile("torn"), CorruptFile),
+        (WriteConflict("a clustering took its file groups"), PenstockError),
+        (TableChanged("a write came between"), PenstockError),
+        (LockTimeout("another writer holds the lock"), PenstockError),
+    ],
+)
+def test_a_service_raises_no_error_after_which_callers_repeat_the_write(
+    error: PenstockError, raised: type[PenstockError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("penstock.door.services.SERVICES", (service_that(fail, "the clustering after it"),))
+    with pytest.raises(PenstockError, match="^the write is done, do not run it again; but the clustering after it") as caught:
+        follow_up(NOTHING, History().commit(1, ["p/f"]).table())
+    assert type(caught.value) is raised
