@@ -30,7 +30,7 @@ from penstock.commit.heartbeat import delete_heartbeat, is_alive
 from penstock.commit.markers import delete_markers, seal
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.commit.table_lock import locked
-from penstock.errors import AlreadyExists, CorruptFile, OptionError, WriteConflict
+from penstock.errors import AlreadyExists, CorruptFile, OptionError, StorageError, WriteConflict
 from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.filegroup.partitions import read_creation_instant, withdraw_partition
 from penstock.formats.log import BlockType, scan_blocks
@@ -91,6 +91,8 @@ def restore(spark: SparkSession | None, table: TableState, to: str, stages: Stag
                 f"{instant.file_name} and its plan, then call restore() again"
             )
         table = turn_off_metadata_table(table)
+        if instant.state is State.REQUESTED:
+            _confirm(table, instant, plan)
     return _run(spark, table, instant, plan, stages)
 
 
@@ -205,24 +207,36 @@ def _was_restored(table: TableState, to: str) -> bool:
 def _request(table: TableState, to: str) -> tuple[Instant, RestorePlan]:
     """Plan a restore and store the plan on the timeline; return the restore's instant and the plan.
 
-    If a write began or completed concurrently, delete the plan again and raise WriteConflict.
+    If a write began or completed concurrently, or the restore gets no turn, delete the plan again and raise an error.
     """
     plan = plan_restore(table, to)
     content = write_restore_plan(plan)
     utc = table.config.timeline_utc
     instant = request_instant(table.storage, table.base_path, Action.RESTORE, utc=utc, content=content, is_plan=True)
-    # A write may have begun or completed since the timeline was loaded. The plan does not name it, so its files would be deleted
-    # and its instant would stay. From here on writes see the pending restore: they neither begin nor commit.
+    _confirm(table, instant, plan)
+    return instant, plan
+
+
+def _confirm(table: TableState, instant: Instant, plan: RestorePlan) -> None:
+    """Take a turn among the transactions of the table and check that the plan of a requested restore names all that it undoes.
+
+    A write may have begun or completed since the timeline was loaded. The plan does not name it, so its files would be deleted
+    and its instant would stay. From here on writes see the pending restore: they neither begin nor commit. If the turn fails,
+    the plan is deleted, because nothing was removed yet and a pending restore keeps every writer out.
+    """
+    storage = table.storage
     try:
         if has_claims(table):
             with locked(table):
                 run_transaction(table, partial(_check_turn, table, plan))
         else:
             _check_turn(table, plan, reload_timeline(table).timeline)
-    except (OptionError, WriteConflict):
-        table.storage.delete(instant_path(table.base_path, instant))
+    except BaseException:
+        with suppress(StorageError):
+            # Another process may have found the plan, and may already run it.
+            if storage.stat(instant_path(table.base_path, instant.in_state(State.INFLIGHT))) is None:
+                storage.delete(instant_path(table.base_path, instant))
         raise
-    return instant, plan
 
 
 def _check_turn(table: TableState, plan: RestorePlan, timeline: Timeline) -> None:

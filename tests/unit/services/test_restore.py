@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from penstock import clock
-from penstock.errors import CorruptFile, OptionError, WriteConflict
+from penstock.errors import CorruptFile, LockTimeout, OptionError, StorageError, WriteConflict
 from penstock.filegroup.names import log_file_name
 from penstock.formats.avro.container import read_container
 from penstock.formats.log import BlockType, HeaderKey, encode_block, encode_rollback_block, scan_blocks
@@ -168,6 +168,48 @@ def test_a_restore_does_not_begin_if_a_write_began_while_it_was_planned(monkeypa
         go_back(history.table(), 1)
     assert not load_timeline(history.storage, "/t").pending
     assert history.data_files() == [f"a/{base(G, 1)}", f"a/{base(G, 2)}"]
+
+
+@pytest.mark.parametrize(
+    "error", [LockTimeout("held"), StorageError("no answer"), KeyboardInterrupt()], ids=["no lock", "storage", "Ctrl-C"]
+)
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_a_restore_that_gets_no_turn_is_withdrawn(
+    is_resumed: bool, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = History().commits((1, 2), f"a/{G}")
+    create_savepoint(history.table(), at(1))
+    if is_resumed:
+        plan = plan_restore(history.table(), at(1))
+        history.instant(f"{at(90)}.restore.requested", write_restore_plan(plan))
+
+    def fail(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr("penstock.services.restore._check_turn", fail)
+        with pytest.raises(type(error)):
+            go_back(history.table(), 1)
+    assert history.table().timeline.pending_restore is None
+    assert f"a/{base(G, 2)}" in history.data_files()
+    assert [i.time for i in go_back(history.table(), 1).plan.instants] == [at(2)]
+
+
+def test_a_restore_that_gets_no_turn_leaves_the_plan_that_another_process_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = History().commits((1, 2), f"a/{G}")
+    create_savepoint(history.table(), at(1))
+
+    def begin_elsewhere(*_: object) -> None:
+        pending = history.table().timeline.pending_restore
+        assert pending is not None
+        history.instant(f"{pending.time}.restore.inflight", b"")
+        raise LockTimeout("held")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("penstock.services.restore._check_turn", begin_elsewhere)
+        with pytest.raises(LockTimeout):
+            go_back(history.table(), 1)
+    assert [i.time for i in go_back(history.table(), 1).plan.instants] == [at(2)]
 
 
 def test_a_savepoint_does_not_need_a_cleaned_group_that_an_archived_commit_replaced() -> None:
