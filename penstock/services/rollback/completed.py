@@ -6,18 +6,19 @@ the write has committed before, the turn finds its commit, and the rollback is w
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from penstock.commit.claims import has_claims, run_transaction
 from penstock.commit.conflicts import check_not_restoring
 from penstock.commit.heartbeat import describe_writer, is_single_writer
 from penstock.commit.table_lock import locked
-from penstock.errors import CorruptFile, OptionError, WriteConflict
+from penstock.errors import CorruptFile, OptionError, StorageError, WriteConflict
 from penstock.services.rollback.plan import read_written
 from penstock.services.savepoint import find_lost_file
 from penstock.table.pending import find_pending_clusterings, list_compaction_plans
 from penstock.table.state import TableState
-from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant
+from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
 from penstock.timeline.store import instant_path, load_timeline
 from penstock.timeline.timeline import Timeline
 
@@ -62,7 +63,7 @@ def _pending_plan_on_top(table: TableState, instant: Instant) -> str | None:
     return None
 
 
-def confirm_rollback(table: TableState, rollback: Instant, instant: Instant) -> None:
+def confirm_rollback(table: TableState, rollback: Instant, instant: Instant, *, is_own: bool = False) -> None:
     """Take a turn among the transactions of the table and check again that a completed write can be rolled back.
 
     After that no writer commits on top of the write: it finds the requested rollback. If the check fails, the rollback is
@@ -71,6 +72,8 @@ def confirm_rollback(table: TableState, rollback: Instant, instant: Instant) -> 
     Args:
         rollback: the requested rollback.
         instant: the write, as it was on the timeline.
+        is_own: whether this process has just requested the rollback. Then any failure withdraws it: its caller gets an error, so
+            no other process may finish it.
 
     Raises:
         OptionError: the write cannot be rolled back any more, for example because of a later commit.
@@ -92,8 +95,19 @@ def confirm_rollback(table: TableState, rollback: Instant, instant: Instant) -> 
         else:
             check(load_timeline(table.storage, table.base_path))
     except (OptionError, WriteConflict, CorruptFile):
-        table.storage.delete(instant_path(table.base_path, rollback))
+        _withdraw(table, rollback)
         raise
+    except BaseException:
+        if is_own:
+            with suppress(StorageError):
+                _withdraw(table, rollback)
+        raise
+
+
+def _withdraw(table: TableState, rollback: Instant) -> None:
+    """Delete a requested rollback, unless another process has begun to run it."""
+    if table.storage.stat(instant_path(table.base_path, rollback.in_state(State.INFLIGHT))) is None:
+        table.storage.delete(instant_path(table.base_path, rollback))
 
 
 def refuse_single_writers(table: TableState) -> None:

@@ -75,7 +75,7 @@ def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) 
         table.storage, table.base_path, Action.ROLLBACK, utc=utc, content=content, is_plan=True, is_latest=False
     )
     if instant.is_completed:
-        confirm_rollback(table, rollback, instant)
+        confirm_rollback(table, rollback, instant, is_own=True)
     return run_rollback(table, rollback, plan, was_published=instant.is_completed, keeps_plan=keeps_plan)
 
 

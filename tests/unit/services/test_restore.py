@@ -17,6 +17,7 @@ from penstock.services.clean.run import clean
 from penstock.services.clean.schedule import schedule_clean
 from penstock.services.restore import plan_restore, restore
 from penstock.services.rollback.requested import roll_back_to
+from penstock.services.rollback.run import roll_back
 from penstock.services.savepoint import create_savepoint, delete_savepoint, find_lost_file
 from penstock.table.savepoints import read_savepoints
 from penstock.table.state import TableState, reload_timeline
@@ -235,6 +236,25 @@ def test_later_commits_do_not_need_cleaned_files_of_writes_that_a_restore_undid(
     assert find_lost_file(history.table(), at(20)) is None
     assert create_savepoint(history.table(), at(20)).files["a"] == (base(G, 2),)
     assert roll_back_to(history.table(), at(21))
+
+
+@pytest.mark.parametrize(
+    "error", [LockTimeout("held"), StorageError("no answer"), KeyboardInterrupt()], ids=["no lock", "storage", "Ctrl-C"]
+)
+def test_a_rollback_of_a_commit_that_gets_no_turn_is_withdrawn(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    history = History().commits((1, 2), f"a/{G}")
+
+    def fail(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr("penstock.services.rollback.completed.refuse_single_writers", fail)
+        with pytest.raises(type(error)):
+            roll_back(history.table(), history.table().timeline.writes[-1])
+    assert not load_timeline(history.storage, "/t").pending
+    assert at(2) in history.table().timeline.completed_times
+    roll_back(history.table(), history.table().timeline.writes[-1])
+    assert at(2) not in history.table().timeline.completed_times
 
 
 def test_a_write_that_a_pending_clustering_reads_is_not_rolled_back() -> None:
