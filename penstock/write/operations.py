@@ -154,10 +154,13 @@ def _stage_and_store(write: WriteContext, begin_change: BeginChange, stage: Stag
             write.stages.conflicts.append(str(e))
             if not write.options[o.CONFLICT_RETRIES] or not is_optimistic(write.table):
                 raise
-            if write.reads_table:
-                raise TableChanged(str(e)) from e  # the rows themselves have to be read again
             conflict = e
         first.withdraw()
+        if write.reads_table:
+            # The rows themselves have to be read again. At once the write would lose again, and would soon have no attempts left.
+            with write.stages.run("wait", "conflict with another writer: reading the table again"):
+                wait_for_writer(write.table, conflict)
+            raise TableChanged(str(conflict)) from conflict
         commit = _store_again(write, begin_change, staged, store, conflict)
         with suppress(StorageError):  # the write is committed; what is left of its first attempt is rolled back later
             first.abandon()
