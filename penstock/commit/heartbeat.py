@@ -108,14 +108,18 @@ class Heartbeat:
         return True
 
     def announce_run(self, time: str) -> None:
-        """Write the heartbeat file of a plan that is about to be run. It names no writer until `beat` is called.
+        """Write the heartbeat file of a plan that is about to be run. If there is one, it names no writer until `beat` is called.
 
-        Another run of the plan may be under way, and its file is then replaced. A file that names no writer belongs to a living
+        Then another run of the plan may be under way, and its file is replaced. A file that names no writer belongs to a living
         writer until it expires. The other run's next beat names it again.
         """
         _BEATING.add(self._owner.heartbeat_id)
         self._time = time
-        self._table.storage.replace(heartbeat_path(self._table.base_path, time), b"")
+        path = heartbeat_path(self._table.base_path, time)
+        try:
+            self._table.storage.write_new(path, self._owner.encode())
+        except AlreadyExists:
+            self._table.storage.replace(path, b"")
 
     def start(self) -> None:
         """Start a thread that replaces the heartbeat file at the interval `hoodie.client.heartbeat.interval_in_ms`."""
