@@ -119,7 +119,7 @@ def still_world() -> Iterator[dict[str, Any]]:
         number = run.number() if run is not None else None
         return f"{number}-{next(world['ids'][number])}"
 
-    def run_in_order(kernel: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+    def run_in_order(kernel: Callable[[Any], Any], tasks: Sequence[Any], *, waits: bool = False) -> list[Any]:
         return [kernel(task) for task in tasks]
 
     with ExitStack() as patches:
@@ -134,8 +134,12 @@ def still_world() -> Iterator[dict[str, Any]]:
         patches.enter_context(patch("penstock.services.archive.run.run_on_driver", run_in_order))
         # The same names are listed again and again.
         parse, build = lru_cache(None)(timeline.parse_instant), lru_cache(100_000)(timeline.Timeline.from_names)
+
+        def from_names(names: list[str], folders: list[str]) -> timeline.Timeline:
+            return build(tuple(names), tuple(folders))
+
         patches.enter_context(patch.object(timeline, "parse_instant", parse))
-        patches.enter_context(patch.object(timeline.Timeline, "from_names", lambda names: build(tuple(names))))
+        patches.enter_context(patch.object(timeline.Timeline, "from_names", from_names))
         for module in (
             "commit.change",
             "services.archive.run",
