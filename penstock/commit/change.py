@@ -39,7 +39,7 @@ from penstock.hooks import HookContext, LockUse, PendingCommit, PublishedCommit,
 from penstock.interrupt import check_interrupt, is_interrupted
 from penstock.options.operation import Operation
 from penstock.progress import Stages
-from penstock.storage import has_whole_files, join
+from penstock.storage import has_whole_files
 from penstock.table.state import TableState
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.instant import Instant, State
@@ -457,8 +457,8 @@ class Change:
         storage = self.table.storage
         base_path = self.table.base_path
         markers.seal(storage, base_path, self.time)
-        for marker in markers.read_markers(storage, base_path, self.time):
-            storage.delete(join(base_path, marker.file_path))
+        announced = [marker.file_path for marker in markers.read_markers(storage, base_path, self.time)]
+        markers.delete_announced(storage, base_path, announced)
         storage.delete(instant_path(base_path, self.instant.in_state(State.INFLIGHT)))
 
     def abandon(self) -> None:
@@ -473,8 +473,7 @@ class Change:
         # Sealed before the markers are read: a task that is still running could otherwise announce one more file.
         markers.seal(storage, base_path, self.time)
         announced = [marker.file_path for marker in markers.read_markers(storage, base_path, self.time)]
-        for path in announced:
-            storage.delete(join(base_path, path))
+        markers.delete_announced(storage, base_path, announced)
         if not is_lazy(self.table):  # under the lazy policy other writers may be about to put files there
             partition_paths = {path.rpartition("/")[0] for path in announced}
             for path in sorted(partition_paths, reverse=True):

@@ -8,7 +8,7 @@ later, however late, finds the write sealed, because a write is never opened aga
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from penstock.filegroup.markers import (
     COLLECTED_PREFIX,
@@ -68,12 +68,20 @@ def reconcile(storage: Storage, base_path: str, instant: str, written: Iterable[
         written: paths of the data files that the write stats name, relative to the base path.
     """
     announced = {marker.file_path for marker in read_markers(storage, base_path, instant)}
-    strays = sorted(announced - set(written))
-    if strays:
+    return delete_announced(storage, base_path, sorted(announced - set(written)))
+
+
+def delete_announced(storage: Storage, base_path: str, paths: Sequence[str]) -> list[str]:
+    """Delete data files of a sealed write, and abort their unfinished uploads. Return the paths of the files that existed.
+
+    Args:
+        paths: paths from the markers of the write, relative to the base path.
+    """
+    if paths:
         # Before the files are deleted: an upload that is completed in between leaves a file that is deleted then.
-        lost_files = {join(base_path, path) for path in strays}
-        abort_uploads(storage, base_path, lost_files.__contains__)
-    return [path for path in strays if storage.delete(join(base_path, path))]
+        files = {join(base_path, path) for path in paths}
+        abort_uploads(storage, base_path, files.__contains__)
+    return [path for path in paths if storage.delete(join(base_path, path))]
 
 
 def delete_markers(storage: Storage, base_path: str, instant: str) -> None:

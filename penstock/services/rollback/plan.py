@@ -28,9 +28,9 @@ def plan_rollback(table: TableState, instant: Instant) -> dict[str, Any]:
     Args:
         instant: the write, in its current state.
     """
-    if instant.state is State.REQUESTED:
-        requests: list[dict[str, Any]] = []  # data files are written from inflight on
-    elif instant.state is State.INFLIGHT and _uses_markers(table, instant):
+    if instant.state is State.REQUESTED or (instant.state is State.INFLIGHT and _uses_markers(table, instant)):
+        # Data files are written from inflight on. But a write that was withdrawn after a conflict is in the state requested
+        # again, and its tasks may have ended late.
         requests = _requests_by_markers(table, read_markers(table.storage, table.base_path, instant.time))
     else:
         requests = _requests_by_listing(table, instant)

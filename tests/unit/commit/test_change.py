@@ -11,11 +11,13 @@ import pytest
 from penstock.commit.change import Change
 from penstock.commit.markers import open_write, seal
 from penstock.errors import WriteConflict
+from penstock.filegroup.markers import Marker, MarkerStyle, MarkerType, announce
 from penstock.options import read_options
 from penstock.options.operation import Operation
+from penstock.services.rollback.run import roll_back
 from penstock.storage import MemoryStorage
 from penstock.table.config import TableConfig
-from penstock.table.state import TableState
+from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, write_commit
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.store import load_timeline
@@ -138,6 +140,25 @@ def test_a_rolled_back_write_leaves_nothing() -> None:
     change = make_change()
     change.abandon()
     assert timeline_files(change) == []
+
+
+def test_a_withdrawn_write_is_rolled_back_with_the_files_of_tasks_that_ended_late() -> None:
+    storage = MemoryStorage(uuid.uuid4().hex)
+    table = TableState(storage, "/t", TableConfig({"hoodie.table.name": "t"}), read_options({}), load_timeline(storage, "/t"))
+    write = Instant("20260101000000000", Action.COMMIT, State.REQUESTED)
+    storage.write_new(f"/t/.hoodie/{write.file_name}", b"")
+    open_write(storage, "/t", write.time)
+    paths = [f"p/{name}_0-0-0_{write.time}.parquet" for name in ("f", "g")]
+    announce(storage, "/t", write.time, [Marker(path, MarkerType.CREATE) for path in paths], MarkerStyle.DIRECT)
+    storage.write_new(f"/t/{paths[0]}", b"")
+    change = Change(table, write)
+    change.start()
+    change.withdraw()
+    assert storage.stat(f"/t/{paths[0]}") is None
+    storage.write_new(f"/t/{paths[1]}", b"")  # its task looked at the seal before
+    roll_back(reload_timeline(table), write)
+    assert storage.stat(f"/t/{paths[1]}") is None
+    assert load_timeline(storage, "/t").pending == ()
 
 
 def test_a_run_that_another_process_rolled_back_is_not_published() -> None:
