@@ -34,6 +34,9 @@ _TABLE = rf"{_NAME}(?!\s*[\w.(`]*\(){_ALIAS}"
 #: The tables of FROM and JOIN: names with aliases, separated by commas.
 _TABLES = re.compile(rf"\b(?:from|join)\s+(?P<tables>{_TABLE}(?:\s*,\s*{_TABLE})*)", re.IGNORECASE)
 _ONE_TABLE = re.compile(rf"(?P<name>{_NAME})(?P<alias>{_ALIAS})", re.IGNORECASE)
+#: What stands around the name of a common table expression. The bracket begins its query, or the names of its columns.
+_BEFORE_COMMON_TABLE = r"(?:\bwith\b\s*(?:recursive\b\s*)?|,\s*)"
+_AFTER_COMMON_TABLE = r"\s*(?:max\s+recursion\s+level\s+\d+\s*)?(?:as\b\s*)?\("
 _QUERY = re.compile(r"\s*(?:select|with|from|\()", re.IGNORECASE)
 
 
@@ -123,12 +126,18 @@ def replace_names(statement: str, find_view: Callable[[str], TableName | None]) 
 
 def parse_name(session: Any, name: str) -> TableName | None:
     """Return database and table of a name with up to three parts; None for a name of another catalog."""
-    parts = [part.strip().strip("`").replace("``", "`").lower() for part in re.findall(_PART, name)]
+    parts = _parts(name)
     if len(parts) == 3 and parts[0] == "spark_catalog":
         parts = parts[1:]
     if len(parts) == 1:
         return TableName(session.catalog.currentDatabase().lower(), parts[0])
     return TableName(parts[0], parts[1]) if len(parts) == 2 else None
+
+
+def _parts(name: str) -> list[str]:
+    """Return the parts of a name in lower case, without backticks around them."""
+    parts: list[str] = re.findall(_PART, name)
+    return [(part[1:-1].replace("``", "`") if part.startswith("`") else part).lower() for part in parts]
 
 
 def _make_view(session: Any, name: str) -> TableName | None:
@@ -150,8 +159,15 @@ def _is_temporary_view(session: Any, name: str) -> bool:
 
 
 def _is_common_table(code: str, name: str) -> bool:
-    """Whether a name is a common table expression of the query: `WITH name AS (`."""
-    return re.search(rf"(?:\bwith|,)\s+{re.escape(name)}\s*(?:\([^)]*\)\s*)?as\s*\(", code, re.IGNORECASE) is not None
+    """Whether a name may be a common table expression of the query: `WITH name AS (`, also without the optional AS.
+
+    Where the query only looks alike, Spark gets the name and fails: an error, and no wrong rows.
+    """
+    parts = _parts(name)
+    if len(parts) > 1:
+        return False
+    quoted = re.escape(parts[0].replace("`", "``"))
+    return re.search(rf"{_BEFORE_COMMON_TABLE}`?{quoted}`?{_AFTER_COMMON_TABLE}", code, re.IGNORECASE) is not None
 
 
 def _find_table(session: Any, name: TableName) -> CatalogTable | None:
