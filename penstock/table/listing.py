@@ -51,7 +51,8 @@ def _find_partitions(base_path: str, files: Sequence[FileInfo]) -> Iterator[tupl
     files_by_path = _group_by_folder(base_path, files)
     found: set[str] = set()
     for path in sorted(files_by_path, key=lambda path: path.split("/")):
-        if _has_metafile(files_by_path[path]) and found.isdisjoint(parent_folders(path)):
+        outer = ["", *parent_folders(path)] if path else []
+        if _has_metafile(files_by_path[path]) and found.isdisjoint(outer):
             found.add(path)
             yield path, files_by_path[path]
 

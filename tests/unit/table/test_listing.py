@@ -9,9 +9,9 @@ import pytest
 from penstock.errors import CorruptFile
 from penstock.filegroup.names import PARTITION_METAFILE, base_file_name
 from penstock.options import Options
-from penstock.storage import FileInfo, MemoryStorage
+from penstock.storage import FileInfo, MemoryStorage, walk
 from penstock.table.config import TableConfig
-from penstock.table.listing import list_base_slices, list_partitions
+from penstock.table.listing import _find_partitions, list_base_slices, list_partitions, walk_partitions
 from penstock.table.state import TableState
 from penstock.timeline.commit_file import CommitMetadata, write_commit
 from penstock.timeline.store import load_timeline
@@ -53,6 +53,16 @@ def test_a_metafile_in_the_format_of_base_files_makes_a_partition() -> None:
 
 def test_a_table_without_partitions_is_one_partition_with_an_empty_path() -> None:
     assert list_partitions(table(PARTITION_METAFILE, data("", "f-0", "1"))) == [""]
+
+
+@pytest.mark.parametrize("outer", ["", "p", "p/q"])
+def test_a_table_below_a_partition_is_not_part_of_it(outer: str) -> None:
+    """A recursive listing, as object stores have it, finds what a walk from folder to folder finds."""
+    inner = f"{outer}/inner/a".lstrip("/")
+    state = table(f"{outer}/{PARTITION_METAFILE}".lstrip("/"), data(outer, "f-0", "1"), f"{inner}/{PARTITION_METAFILE}")
+    walked = list(walk_partitions(state.storage, "/t"))
+    assert [path for path, _ in walked] == [outer]
+    assert list(_find_partitions("/t", list(walk(state.storage, "/t")))) == walked
 
 
 def test_the_folder_of_the_timeline_is_not_listed() -> None:
