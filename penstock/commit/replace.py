@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 
 from penstock.commit.begin import begin
 from penstock.commit.change import Change
+from penstock.errors import TableChanged
 from penstock.formats.avro.container import write_container
 from penstock.table.listing import is_partition, list_merged_slices
 from penstock.table.state import TableState
@@ -37,9 +38,16 @@ def list_replaced_groups(table: TableState, partitions: Sequence[str] | None) ->
     Args:
         partitions: paths of partitions; None for all. A named partition without file groups is in the result too, with no file
             ids, because the commit records that it was replaced.
+
+    Raises:
+        TableChanged: an instant was archived since the timeline was loaded.
     """
     existing = None if partitions is None else [path for path in partitions if is_partition(table, path)]
     groups: ReplacedGroups = dict.fromkeys(partitions or (), ())
-    for path, slices in list_merged_slices(table, existing).items():
+    try:
+        slices_by_path = list_merged_slices(table, existing)
+    except FileNotFoundError as e:
+        raise TableChanged(f"an instant of {table.base_path} was archived just now. Run the write again") from e
+    for path, slices in slices_by_path.items():
         groups[path] = tuple(dict.fromkeys(file_slice.file_id for file_slice in slices))
     return groups

@@ -120,8 +120,11 @@ def read_sizing(table: TableState, options: Options) -> Sizing:
 
 
 def _read_sizes(table: TableState, instant: Instant) -> list[tuple[Any, ...]]:
-    """Return path, bytes and rows of each file that a commit wrote."""
-    return read_stats(table.storage, table.base_path, instant, _SIZE_FIELDS, is_final=table.is_final(instant))
+    """Return path, bytes and rows of each file that a commit wrote; nothing if the commit has been archived."""
+    try:
+        return read_stats(table.storage, table.base_path, instant, _SIZE_FIELDS, is_final=table.is_final(instant))
+    except FileNotFoundError:  # the size of a record is an estimate
+        return []
 
 
 def insert_ratio(table: TableState, options: Options) -> float | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from penstock.errors import TableChanged
 from penstock.filegroup.model import FileSlice
 from penstock.table.listing import list_base_slices, list_merged_slices
 from penstock.table.pending import find_pending_compactions
@@ -26,10 +27,16 @@ def list_write_slices(
         partitions: the partition paths to list; None: all.
         instant: the instant time of the write.
         logs_alone: whether to return slices without a base file too (merge-on-read only).
+
+    Raises:
+        TableChanged: an instant was archived since the timeline was loaded.
     """
-    if table.is_merge_on_read:
-        return list_appendable_slices(table, partitions, instant=instant, logs_alone=logs_alone)
-    return list_base_slices(table, partitions)
+    try:
+        if table.is_merge_on_read:
+            return list_appendable_slices(table, partitions, instant=instant, logs_alone=logs_alone)
+        return list_base_slices(table, partitions)
+    except FileNotFoundError as e:
+        raise TableChanged(f"an instant of {table.base_path} was archived just now. Run the write again") from e
 
 
 def list_appendable_slices(
