@@ -387,9 +387,10 @@ def _choose_markers(storage: Storage, settings: WriteSettings) -> WriteSettings:
     """Return the settings with single marker files, if that takes fewer requests: on an object store, unless the user chose.
 
     Each task of an upsert or insert writes one file, so collected markers would be as many files, which have to be read too. A
-    task of a bulk_insert announces many files at once.
+    task of a bulk_insert announces many files at once. Early conflict detection looks for conflicts in another way with each
+    style, so it keeps the style of the options.
     """
-    is_set = settings.options.is_set(o.MARKERS_TYPE)
+    is_set = settings.options.is_set(o.MARKERS_TYPE) or settings.options[o.EARLY_CONFLICT_DETECTION]
     if is_set or settings.operation is Operation.BULK_INSERT or not has_whole_files(storage):
         return settings
     return replace(settings, options=settings.options.replace({o.MARKERS_TYPE.key: MarkerStyle.DIRECT.value}))
