@@ -21,16 +21,19 @@ from penstock.sync.metastore_client import MetastoreClient
 from penstock.sync.spark_properties import PROVIDER, READ_OPTIMIZED
 from penstock.workers.session_settings import is_connect
 
+#: Spark's name of the session's own catalog, the Hive catalog. Others are there if `spark.sql.catalog.<name>` is set.
+_CATALOG = "spark_catalog"
 _URIS = "spark.hadoop.hive.metastore.uris"
 _PART = r"(?:`(?:[^`]|``)+`|[A-Za-z_]\w*)"
 _NAME = rf"{_PART}(?:\s*\.\s*{_PART}){{0,2}}"
 #: Words after the name of a table that are not its alias.
 _NO_ALIAS = (
     r"(?:where|join|inner|left|right|full|cross|semi|anti|natural|on|using|group|order|sort|cluster|distribute|having|limit|offset|"
-    r"union|except|minus|intersect|lateral|window|tablesample|pivot|unpivot|qualify|for|version|timestamp|with|as)\b"
+    r"union|except|minus|intersect|lateral|window|tablesample|pivot|unpivot|qualify|for|version|timestamp|with|as|is|select|insert|"
+    r"values)\b"
 )
-_ALIAS = rf"(?:\s+as\s+{_PART}|\s+(?!{_NO_ALIAS}){_PART})?"
-_TABLE = rf"{_NAME}(?!\s*[\w.(`]*\(){_ALIAS}"
+_ALIAS = rf"(?:(?:\s+as\s+{_PART}|\s+(?!{_NO_ALIAS}){_PART})(?!\w))?"
+_TABLE = rf"{_NAME}(?![\w`])(?!\s*[.(]){_ALIAS}"
 #: The tables of FROM and JOIN: names with aliases, separated by commas.
 _TABLES = re.compile(rf"\b(?:from|join)\s+(?P<tables>{_TABLE}(?:\s*,\s*{_TABLE})*)", re.IGNORECASE)
 _ONE_TABLE = re.compile(rf"(?P<name>{_NAME})(?P<alias>{_ALIAS})", re.IGNORECASE)
@@ -49,8 +52,8 @@ class TableName:
 
     @property
     def view(self) -> str:
-        """The name of the temporary view that stands for the table in queries."""
-        return f"penstock_{self.database}__{self.table}"
+        """The name of the view that stands for the table in queries. The length tells where the name of the database ends."""
+        return f"penstock_{len(self.database)}_{self.database}__{self.table}"
 
 
 def read_table(session: Any, name: str, read: Callable[[], Any]) -> Any:
@@ -117,8 +120,8 @@ def replace_names(statement: str, find_view: Callable[[str], TableName | None]) 
         for found in _ONE_TABLE.finditer(code, clause.start("tables"), clause.end("tables")):
             table = None if _is_common_table(code, found["name"]) else find_view(found["name"])
             if table is not None:
-                alias = "" if found["alias"] else f" AS `{table.table}`"
-                places.append((found.start("name"), found.end("name"), f"`{table.view}`{alias}"))
+                alias = "" if found["alias"] else f" AS {_quote(table.table)}"
+                places.append((found.start("name"), found.end("name"), f"{_quote(table.view)}{alias}"))
     for start, end, text in reversed(places):
         statement = statement[:start] + text + statement[end:]
     return statement if places else None
@@ -127,17 +130,22 @@ def replace_names(statement: str, find_view: Callable[[str], TableName | None]) 
 def parse_name(session: Any, name: str) -> TableName | None:
     """Return database and table of a name with up to three parts; None for a name of another catalog."""
     parts = _parts(name)
-    if len(parts) == 3 and parts[0] == "spark_catalog":
-        parts = parts[1:]
-    if len(parts) == 1:
-        return TableName(session.catalog.currentDatabase().lower(), parts[0])
-    return TableName(parts[0], parts[1]) if len(parts) == 2 else None
+    if len(parts) == 3:
+        return TableName(parts[1], parts[2]) if parts[0] == _CATALOG else None
+    if session.catalog.currentCatalog() != _CATALOG:
+        return None
+    return TableName(*parts) if len(parts) == 2 else TableName(session.catalog.currentDatabase().lower(), parts[0])
 
 
 def _parts(name: str) -> list[str]:
     """Return the parts of a name in lower case, without backticks around them."""
     parts: list[str] = re.findall(_PART, name)
     return [(part[1:-1].replace("``", "`") if part.startswith("`") else part).lower() for part in parts]
+
+
+def _quote(name: str) -> str:
+    """Return a name in backticks."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _make_view(session: Any, name: str) -> TableName | None:
@@ -148,7 +156,7 @@ def _make_view(session: Any, name: str) -> TableName | None:
     frame = read_catalog_table(session, name)
     if frame is None:
         return None
-    frame.createOrReplaceTempView(f"`{parsed.view}`")
+    frame.createOrReplaceTempView(_quote(parsed.view))
     return parsed
 
 
@@ -166,8 +174,8 @@ def _is_common_table(code: str, name: str) -> bool:
     parts = _parts(name)
     if len(parts) > 1:
         return False
-    quoted = re.escape(parts[0].replace("`", "``"))
-    return re.search(rf"{_BEFORE_COMMON_TABLE}`?{quoted}`?{_AFTER_COMMON_TABLE}", code, re.IGNORECASE) is not None
+    bare = re.escape(_quote(parts[0])[1:-1])
+    return re.search(rf"{_BEFORE_COMMON_TABLE}`?{bare}`?{_AFTER_COMMON_TABLE}", code, re.IGNORECASE) is not None
 
 
 def _find_table(session: Any, name: TableName) -> CatalogTable | None:

@@ -14,10 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import penstock
+from penstock.spark.catalog_tables import parse_name
 from tests.kit.sessions import make_session
 from tests.table.tables import BULK, SIX, TRIPS, sorted_rows, trips, write
 
 SYNC = "hoodie.datasource.hive_sync."
+#: A second catalog of the session, which is never asked for anything.
+OTHER_CATALOG = {
+    "spark.sql.catalog.lake": "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+    "spark.sql.catalog.lake.url": "jdbc:derby:memory:lake",
+    "spark.sql.catalog.lake.driver": "org.apache.derby.jdbc.EmbeddedDriver",
+}
 
 
 def run(spark: Any, metastore_uri: str, folder: Path) -> dict[str, Any]:
@@ -54,6 +61,11 @@ def run(spark: Any, metastore_uri: str, folder: Path) -> dict[str, Any]:
     write(trips(spark, ("n", "oslo", 9, 1.0)), f"{folder}/trips", {**TRIPS, **sync})
     found["after_a_write"] = [spark.table("trips").count(), spark.sql("select count(*) from trips").collect()[0][0]]
 
+    spark.catalog.setCurrentCatalog("lake")
+    found["other_catalog"] = [parse_name(spark, "trips"), parse_name(spark, f"{database}.trips")]
+    found["hive_catalog"] = spark.table(f"spark_catalog.{database}.trips").count()
+    spark.sql(f"use spark_catalog.{database}")
+
     found["insert"] = error(lambda: spark.sql("insert into trips values (1)").collect())
     found["missing"] = error(lambda: spark.table(f"{database}.no_such_table").collect())
     penstock.disable(spark)
@@ -73,7 +85,7 @@ def error(action: Callable[[], Any]) -> str:
 def main() -> None:
     """Run the job in a session of the kind that the command line names."""
     kind, metastore_uri, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-    conf = {"spark.sql.catalogImplementation": "hive", "spark.hadoop.hive.metastore.uris": metastore_uri}
+    conf = {"spark.sql.catalogImplementation": "hive", "spark.hadoop.hive.metastore.uris": metastore_uri, **OTHER_CATALOG}
     with make_session(kind, folder, conf) as spark:
         print("FOUND " + json.dumps(run(penstock.enable(spark), metastore_uri, folder)))
 

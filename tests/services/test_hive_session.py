@@ -35,6 +35,8 @@ def test_tables_of_the_hive_catalog_are_read_by_name(metastore: RunningMetastore
     assert found["temporary_view_first"] == 1
     assert found["other_tables"] == 1
     assert found["after_a_write"] == [7, 7]
+    assert found["other_catalog"] == [None, None]
+    assert found["hive_catalog"] == 7
     assert found["insert"].startswith("Unsupported: ")
     assert "TABLE_OR_VIEW_NOT_FOUND" in found["missing"]
     assert "data source: hudi" in found["disabled"]

@@ -37,11 +37,16 @@ def replaced(statement: str) -> str | None:
             "with trips as (select * from db.trips) select * from trips",
             "with trips as (select * from {trips} AS `trips`) select * from trips",
         ),
+        ("select * from db.users join trips using(id)", "select * from {users} AS `users` join {trips} AS `trips` using(id)"),
+        ("select * from db.trips where(n>1)", "select * from {trips} AS `trips` where(n>1)"),
+        ("select * from db.users u join trips on(u.id=1)", "select * from {users} u join {trips} AS `trips` on(u.id=1)"),
+        ("from db.trips select *", "from {trips} AS `trips` select *"),
+        ("select * from db.trips as t(a, b)", "select * from {trips} as t(a, b)"),
         ("select 'db.trips' as s from range(3) join db.trips", "select 'db.trips' as s from range(3) join {trips} AS `trips`"),
     ],
 )
 def test_a_view_takes_the_place_of_a_table(statement: str, expected: str) -> None:
-    views = {"trips": "`penstock_db__trips`", "users": "`penstock_db__users`"}
+    views = {"trips": "`penstock_2_db__trips`", "users": "`penstock_2_db__users`"}
     assert replaced(statement) == expected.format(**views)
 
 
@@ -68,3 +73,19 @@ def test_a_view_takes_the_place_of_a_table(statement: str, expected: str) -> Non
 )
 def test_other_statements_and_names_stay(statement: str) -> None:
     assert replaced(statement) is None
+
+
+def test_a_part_of_a_name_is_no_name() -> None:
+    """The look-up gets whole names only."""
+    asked: list[str] = []
+    replace_names("select * from db.trips1(2) join a.b.c.d join x1 using(id) join y where(n>1)", lambda name: asked.append(name))
+    assert asked == ["x1", "y"]
+
+
+def test_backticks_in_the_name_of_a_table_are_quoted() -> None:
+    found = replace_names("select * from db.`a``b`", lambda _: TableName("db", "a`b"))
+    assert found == "select * from `penstock_2_db__a``b` AS `a``b`"
+
+
+def test_every_table_has_a_view_of_its_own() -> None:
+    assert TableName("a", "b__c").view != TableName("a__b", "c").view
