@@ -38,6 +38,7 @@ def parse_options(given: list[str] | None) -> dict[str, object]:
     for argument in given or ():
         key, equals, value = argument.partition("=")
         if not equals or not key.strip():
-            raise OptionError(f"--option {argument!r} is not key=value")
+            # The argument may be a secret, such as the value of an option that was split at a space.
+            raise OptionError("an --option argument is not key=value; its text is not shown, because it may be a secret")
         options[key.strip()] = value.strip()
     return options

@@ -21,7 +21,12 @@ def main() -> None:
     from penstock.cli.commands.doctor import doctor
     from penstock.errors import PenstockError
 
-    app = typer.Typer(no_args_is_help=True, add_completion=False, help="Apache Hudi tables, without a jar.")
+    app = typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        help="Apache Hudi tables, without a jar.",
+        pretty_exceptions_show_locals=False,  # local variables hold secrets of options
+    )
     app.callback()(describe_program)
     app.command("explain-merge")(merges.explain_merge)
     app.command("sync")(syncing.sync)

@@ -74,7 +74,12 @@ def _find_pyspark() -> str:
 def _find_java() -> str:
     """Return the home of the Java that a local session would use."""
     command = [sys.executable, "-m", "penstock.spark.java"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=_JAVA_SECONDS_MAX, check=False)
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=_JAVA_SECONDS_MAX, check=False)
+    except subprocess.TimeoutExpired:
+        raise PenstockError(f"Java gave no answer within {_JAVA_SECONDS_MAX} seconds") from None
+    except OSError as e:
+        raise PenstockError(f"Java could not be looked for: {e}") from e
     if ran.returncode != 0:
         raise PenstockError((ran.stderr or ran.stdout).strip() or "no Java was found")
     return ran.stdout.strip()
