@@ -64,7 +64,11 @@ def _open(storage: Storage, path: str) -> Any:
     with lock:
         content = _kept.get(key)
         if content is None:
-            file = storage.open(path)
+            try:
+                file = storage.open(path)
+            except BaseException:
+                _fetching.pop(key, None)
+                raise
             if file.size() > _KEPT_FILE_BYTES:
                 _fetching.pop(key, None)
                 return file

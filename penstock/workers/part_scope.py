@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.errors import StorageError
 from penstock.storage import Storage
 
 _local = threading.local()
@@ -53,7 +54,8 @@ class Part:
                 check()
         except BaseException:
             for written in self.files:
-                written.undo()
+                with suppress(StorageError):  # the other files have to go too, and the error of the check is the one to see
+                    written.undo()
             raise
 
 

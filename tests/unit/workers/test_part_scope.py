@@ -65,6 +65,22 @@ def test_files_that_must_not_stay_are_undone_all_together(calls: list[Any], monk
     assert calls == [["a", "b"], "check", "undo a", "undo b"]
 
 
+def test_an_undo_that_fails_keeps_neither_the_other_files_nor_the_error(
+    calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise StorageError("cannot delete")
+
+    monkeypatch.setattr("tests.unit.workers.test_part_scope.CLOSED", [True])
+    part = Part()
+    with enter_part(part):
+        sync_files(LOG, ["a"], check_name="open", check=check, undo=fail)  # type: ignore[arg-type]
+        write_file("b")
+    with pytest.raises(StorageError, match="closed"):
+        part.sync()
+    assert calls == [["a", "b"], "check", "undo b"]
+
+
 def test_the_files_of_a_spark_task_are_synced_together_before_any_result_is_returned(
     calls: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
