@@ -34,7 +34,7 @@ def send_rows(spark: SparkSession, rows: pa.Table, struct: StructType) -> DataFr
 
 
 def _cut(rows: pa.Table) -> Iterator[pa.Table]:
-    """Yield the rows in pieces of at most `_PIECE_ROWS` rows, and about `_PIECE_BYTES` bytes."""
+    """Yield the rows in smaller Arrow tables of at most `_PIECE_ROWS` rows and about `_PIECE_BYTES` bytes each."""
     row_bytes = rows.nbytes / max(rows.num_rows, 1)
     step = max(1, min(_PIECE_ROWS, int(_PIECE_BYTES / max(row_bytes, 1))))
     for start in range(0, rows.num_rows, step):
@@ -42,7 +42,7 @@ def _cut(rows: pa.Table) -> Iterator[pa.Table]:
 
 
 def _encode(piece: pa.Table) -> bytearray:
-    """Return a table in Arrow's stream format."""
+    """Return the bytes of an Arrow table in Arrow's IPC stream format."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, piece.schema) as stream:
         stream.write_table(piece.combine_chunks())

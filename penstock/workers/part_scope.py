@@ -21,7 +21,7 @@ _local = threading.local()
 
 @dataclass(frozen=True)
 class _UnsyncedFiles:
-    """Files that a task description has written and that are not synced yet."""
+    """Files that one task description has written and that are not synced yet, with the check and the undo to call afterwards."""
 
     storage: Storage
     paths: tuple[str, ...]
@@ -42,7 +42,10 @@ class Part:
     shared: dict[str, dict[str, Any]] | None = None
 
     def sync(self) -> None:
-        """Sync all files, with one call for each storage. Then call the checks; if one raises, undo all files and raise."""
+        """Sync the files of all descriptions of the part, with one call for each storage. Then call each check once.
+
+        If a check raises an error, delete the files of all descriptions (`undo`), and raise the error again.
+        """
         paths: dict[Storage, list[str]] = {}
         for written in self.files:
             paths.setdefault(written.storage, []).extend(written.paths)
@@ -61,7 +64,11 @@ class Part:
 
 @contextmanager
 def enter_part(part: Part | None) -> Iterator[None]:
-    """Make this thread work for a part while the block runs. None: each description is a part of its own."""
+    """Within the `with` block, count what this thread writes and shares as belonging to `part`.
+
+    Args:
+        part: the part that the thread works for. None: each task description that runs in the block is a part of its own.
+    """
     _local.part = part
     try:
         yield
@@ -72,14 +79,14 @@ def enter_part(part: Part | None) -> Iterator[None]:
 def sync_files(
     storage: Storage, paths: Sequence[str], *, check_name: str, check: Callable[[], None], undo: Callable[[], None]
 ) -> None:
-    """Sync files that the running task description wrote, then check whether they may stay.
+    """Sync files that the running task description wrote, then call `check`, which decides whether the files may stay.
 
-    Both happen after the last description of the part, and outside a part at once.
+    The sync and the check are delayed until the last description of the part has run. Outside a part they run at once.
 
     Args:
-        check_name: the name of the check. Of several checks of a part with one name only one is called.
+        check_name: the name of the check. If several descriptions of a part pass checks of the same name, only one is called.
         check: raises an error if the files must not stay.
-        undo: deletes the files. Called if a check of the part raises.
+        undo: deletes the files. Called if a check of the part raises an error.
     """
     part: Part | None = getattr(_local, "part", None)
     written = _UnsyncedFiles(storage, tuple(paths), check_name, check, undo)
@@ -90,7 +97,10 @@ def sync_files(
 
 
 def shared_in_part(name: str) -> dict[str, Any]:
-    """Return a dict that all descriptions of the running part share under this name; outside a part, a new dict."""
+    """Return the dict of this name, the same one for all descriptions of the running part.
+
+    Return a new empty dict outside a part, or if the descriptions of the part run on several threads, which share nothing.
+    """
     part: Part | None = getattr(_local, "part", None)
     if part is None or part.shared is None:
         return {}

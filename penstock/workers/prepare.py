@@ -56,8 +56,9 @@ def prepare_workers(spark: SparkSession) -> None:
 def use_driver_python(spark: SparkSession) -> None:
     """Let the workers of a classic session on a local master run the driver's Python, unless the user has chosen another one.
 
-    Spark's own default is `python3` of the PATH, which in an environment that is not activated is another Python. Spark ignores
-    `spark.pyspark.python` unless `spark-submit` starts the program; here it counts.
+    Without this call Spark starts the `python3` of the PATH, which is another Python if the driver's environment is not
+    activated. Spark obeys the setting `spark.pyspark.python` only if `spark-submit` starts the program; this function always
+    obeys it.
     """
     context = _find_context(spark)
     if context is None or not context.master.startswith("local") or os.environ.get("PYSPARK_PYTHON"):
@@ -78,7 +79,7 @@ class _Answer:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the worker can import the Penstock of the driver."""
+        """Whether the worker can import Penstock in the version that the driver has."""
         return self.error is None and self.version is not None and self.version in ("0", package_version())
 
 
@@ -105,7 +106,8 @@ def _find_context(spark: SparkSession) -> Any:
 def _is_marked_ready(spark: SparkSession) -> bool:
     """Whether the workers were prepared for this session already, according to a setting of the session.
 
-    The setting is needed besides `_prepared`, because several Python objects may stand for one session.
+    `_prepared` lists the Python objects of prepared sessions. It is not enough, because several Python objects may stand for one
+    session.
     """
     return bool(spark.conf.get(_READY, "false") == "true")
 
@@ -146,12 +148,12 @@ def _ask_worker(spark: SparkSession) -> _Answer:
 def _make_question(package: str, wanted: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Return the function that `_ask_worker` runs in a worker: it looks for Penstock and reports what it finds.
 
-    It is a nested function, because these are pickled by value. So a worker without Penstock can run it.
+    The function is nested, because nested functions are pickled by value. So a worker without Penstock can run it.
 
     Args:
         package: the name of the package to look for.
-        wanted: the version of the driver. If the worker finds another version, it does not import it, because its process could
-            not import the driver's version afterwards.
+        wanted: the driver's version of the package. A worker that finds another version does not import it: its process could not
+            import the driver's version afterwards.
     """
 
     def answer(batches: Iterator[Any]) -> Iterator[Any]:

@@ -193,7 +193,10 @@ def _run_parts(
 
 
 def _sync_part(part: Part) -> list[_Numbered]:
-    """Sync the files of all task descriptions of a part. Return no result: only an error is sent to the driver."""
+    """Sync the files of all task descriptions of a part. Return an empty list.
+
+    The list is encoded as the results of a kernel are, so that an error of the sync is sent to the driver.
+    """
     part.sync()
     return []
 

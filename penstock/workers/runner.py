@@ -1,4 +1,4 @@
-"""`Runner`: runs kernels in Spark or on the driver. The stages of writes and services call it without knowing which."""
+"""`Runner`: runs kernels in Spark or on the driver. The stages of writes and services call it in the same way in both cases."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ class Runner:
         return run_in_spark(self.spark, kernel, tasks, returns)
 
     def collect(self, kernel: Callable[[Task], list[Result]], tasks: Sequence[Task], returns: type[Result]) -> list[Result]:
-        """Run a kernel that returns a list, once per task description. Return all items in one list, in the order of `tasks`.
+        """Run a kernel that returns a list, once per task description. Return the items of all lists in one list.
+
+        The items are in the order of `tasks`, and within a task in the order of its list.
 
         Args:
             kernel: a module-level function that is called with one task description and returns a list.

@@ -46,13 +46,14 @@ def count_cores(conf: Any) -> int | None:
 
 
 def read_storage_settings(spark: SparkSession) -> dict[str, str]:
-    """Return the settings of a session that concern storages: Hadoop's keys without their prefix, and options of Penstock.
+    """Return the settings of a session that concern storages, by key, with secrets such as passwords unmasked.
 
-    As in Spark, a key that is set in the session (`spark.conf.set("fs.s3a.endpoint", …)`) wins over one with `spark.hadoop.`.
-    Settings in the cluster's `core-site.xml` are not here: only the JVM knows them.
+    These are the settings of Hadoop's storages, with `spark.hadoop.` removed from their keys, and Penstock's options for
+    storages. If a key is set with and without `spark.hadoop.`, the value without it wins, as in Spark
+    (`spark.conf.set("fs.s3a.endpoint", …)`).
 
-    The values hold secrets on a classic session. A Connect server keeps keys, tokens and passwords to itself: there they must be
-    in the environment or the files of the client, or in options.
+    Two kinds of setting are missing. Settings in the cluster's `core-site.xml` are known to the JVM only. A Connect server does
+    not send keys, tokens and passwords: they must be in the client's environment or files, or in options.
     """
     conf = spark.conf
     prefixed: dict[str, str] = {}

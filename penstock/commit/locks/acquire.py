@@ -15,7 +15,7 @@ from penstock.errors import LockTimeout
 
 @dataclass(frozen=True)
 class HeldLock:
-    """A lock that was acquired, and how long that took."""
+    """A lock that this process has acquired, the seconds that it waited for the lock, and the number of attempts."""
 
     lock: LockProvider
     waited_s: float

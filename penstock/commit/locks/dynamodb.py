@@ -1,9 +1,11 @@
 """The lock `dynamodb`: an item of a DynamoDB table in the form of AWS's lock client, as Hudi's DynamoDBBasedLockProvider has it.
 
 The item has the attributes `key` (the name of the lock), `ownerName`, `leaseDuration` (milliseconds), `recordVersionNumber`, and
-`data`, in which Penstock names its process. Every renewal changes the version number. A contender replaces the item, on the
-condition that it still has the version that was seen, if that version has lasted for longer than its lease. So the clocks of
-machines need not agree. The release deletes the item.
+`data`, in which Penstock names its process. Every renewal changes the version number.
+
+A contender reads the item repeatedly. If it sees the same version number for longer than the lease, the lease has expired. Then
+it replaces the item, on the condition that the version number is still the same. So the clocks of machines need not agree. The
+release deletes the item.
 """
 
 from __future__ import annotations
@@ -94,7 +96,11 @@ class DynamoDbLock(LockProvider):
         return self._watch.is_expired(_text(item, _VERSION), int(_text(item, _LEASE) or self._length_ms) / 1000)
 
     def _put(self, mine: LockHolder, old: dict[str, Any] | None) -> bool:
-        """Write the item of `mine` in the place of the old one; return False if another contender was faster."""
+        """Create or replace the item so that it names `mine` as owner; return False if another contender was faster.
+
+        Args:
+            old: the item that was read before. It is replaced if it still has the same version number. None: there was no item.
+        """
         self._version = clock.new_uuid()
         item = {
             _KEY: {"S": self._key},
@@ -121,7 +127,7 @@ class DynamoDbLock(LockProvider):
         return found is not None and _text(found, _OWNER) == mine.owner
 
     def _touch(self, mine: LockHolder) -> bool:
-        """Write a new version number into the item; return False if it is not the item of `mine` any more."""
+        """Write a new version number into the item; return False if `mine` does not own the item any more."""
         new = clock.new_uuid()
         is_mine = self._conditionally(
             "update_item",
@@ -150,7 +156,7 @@ class DynamoDbLock(LockProvider):
             self._delete(mine.owner)
 
     def _delete(self, owner: str) -> bool:
-        """Delete the item if it belongs to an owner; return whether it did."""
+        """Delete the item if its owner name is `owner`; return whether it was deleted."""
         return self._conditionally(
             "delete_item",
             Key={_KEY: {"S": self._key}},
@@ -181,7 +187,7 @@ class DynamoDbLock(LockProvider):
         return _holder_of(item)
 
     def break_lock(self) -> LockHolder | None:
-        """Delete the item, if it still belongs to the holder that was seen."""
+        """Delete the item, unless it has another owner by then. Return the holder that it named; None if there was no item."""
         with self._typed_errors():
             item = self._read()
             if item is None:

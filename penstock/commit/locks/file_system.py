@@ -94,19 +94,19 @@ class FileSystemLock(LockProvider):
         return self._has_file(mine)
 
     def renew(self) -> bool:
-        """Write the lock file again, so that it is new; return whether the lock is still held."""
+        """Write the lock file again, so that it has a new time; return whether the lock is still held."""
         lease = self._lease
         return self.is_held() if lease is None else lease.renew()
 
     def _rewrite(self, mine: LockHolder) -> bool:
-        """Write the lock file again, if it is still that of `mine`; return whether it is."""
+        """Write the lock file again, if it still names `mine` as holder; return False if it does not."""
         if not self._has_file(mine):
             return False
         self._storage.replace(self._path, mine.encode())
         return True
 
     def _has_file(self, mine: LockHolder) -> bool:
-        """Whether the lock file is that of `mine`."""
+        """Whether the lock file names `mine` as holder."""
         try:
             found = LockHolder.decode(self._storage.read(self._path))
         except FileNotFoundError:
@@ -119,7 +119,7 @@ class FileSystemLock(LockProvider):
         return None if found is None else _holder_of(*found)
 
     def break_lock(self) -> LockHolder | None:
-        """Delete the lock file."""
+        """Delete the lock file. Return the holder that it named; None if there was no file."""
         found = self._read()
         if found is None:
             return None
@@ -127,7 +127,7 @@ class FileSystemLock(LockProvider):
         return _holder_of(*found)
 
     def _read(self) -> tuple[bytes, FileInfo] | None:
-        """Return content and description of the lock file; None if there is none."""
+        """Return the content of the lock file, and its size and time; None if there is no file."""
         try:
             content = self._storage.read(self._path)
         except FileNotFoundError:
@@ -157,16 +157,23 @@ class FileSystemLock(LockProvider):
         return True
 
     def _is_abandoned(self, content: bytes, info: FileInfo) -> bool:
-        """Whether the holder of the lock file is dead: its process has ended here, or the file is too old."""
+        """Whether the holder of the lock file is dead: it is an ended process of this machine, or the file is too old."""
         holder = LockHolder.decode(content)
         if holder is not None and holder.is_gone:
             return True
         return self._expire_s > 0 and clock.now_ms() - info.modified_ms > self._expire_s * 1000
 
     def _create_guard(self, version: str) -> list[str]:
-        """Create the guard for the deletion of one version of the lock file; return it after older ones, or [] if it is taken.
+        """Create the guard file that allows this contender alone to delete one version of the lock file.
 
-        A guard whose contender has died is not deleted, because two contenders could do so. The next number is taken.
+        If a guard of this version exists and is old, its contender has died. That guard is not deleted, because two contenders
+        could do so at the same time. Instead the guard with the next number is created.
+
+        Args:
+            version: a hash of the content and time of the lock file; part of the guard's name.
+
+        Returns:
+            The paths of the old guards, then of the new one; an empty list if another contender has a guard.
         """
         guards: list[str] = []
         while True:

@@ -20,7 +20,13 @@ class LockConnection:
         self._lock = threading.Lock()
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Call the metastore; the connection is opened if there is none, and closed by any error of the network.
+        """Call a function of the metastore and return its answer. Connect first if there is no connection.
+
+        An error of the network closes the connection, so that the next call connects again.
+
+        Args:
+            name: the function's name in Thrift, for example `check_lock`.
+            arguments: the arguments of the function.
 
         Raises:
             OSError, thriftpy2.transport.TTransportException: no metastore answers.
@@ -59,7 +65,7 @@ class LockConnection:
 
 
 def _is_answer(error: BaseException) -> bool:
-    """Whether an error is an answer of the metastore, after which the connection can be used again."""
+    """Whether an error was sent by the metastore as its answer. Then the connection can be used again."""
     types = metastore_types()
     return isinstance(
         error,

@@ -60,9 +60,9 @@ class HiveMetastoreLock(LockProvider):
         return self._lock_id
 
     def check(self) -> None:
-        """Raise StorageError if the metastore does not answer, OptionError if it lacks the table.
+        """Raise StorageError if the metastore does not answer, OptionError if it does not have the table.
 
-        A table that catalog sync will register need not exist yet.
+        A missing table is accepted if the options turn catalog sync on, because the sync will register the table.
         """
         is_synced = self.context.options[o.HIVE_SYNC_ENABLE] or self.context.options[o.META_SYNC_ENABLE]
         try:
@@ -108,7 +108,7 @@ class HiveMetastoreLock(LockProvider):
                 self._call_with_retries("unlock", self._types.UnlockRequest(lockid=lock_id))
 
     def _find_id(self, mine: LockHolder) -> int | None:
-        """Return the id of the request of `mine`; None if the metastore has none."""
+        """Return the id of the lock request that `mine` sent; None if the metastore has no request of it."""
         agent = _agent_of(mine)
         return next((each.lockid for each in self._list() if each.agentInfo == agent), None)
 
@@ -139,7 +139,7 @@ class HiveMetastoreLock(LockProvider):
         return _holder_of(holding[0]) if holding else None
 
     def break_lock(self) -> LockHolder | None:
-        """Unlock the table in the name of the holder."""
+        """Release the lock of its holder in the metastore. Return the holder; None if the lock was free."""
         holding = self._list_holding()
         if not holding:
             return None
@@ -166,7 +166,7 @@ class HiveMetastoreLock(LockProvider):
         return sorted(found, key=lambda each: each.lockid)
 
     def _request(self, mine: LockHolder) -> Any:
-        """Return the request for an exclusive lock on the table."""
+        """Return the Thrift object with which `mine` requests an exclusive lock on the table."""
         types = self._types
         component = types.LockComponent(
             type=types.LockType.EXCLUSIVE,
@@ -225,7 +225,7 @@ def _is_refused(error: Exception) -> bool:
 
 
 def _holder_of(lock: Any) -> LockHolder:
-    """Return the holder of a lock of the metastore."""
+    """Return the holder of a lock in the metastore; for a writer of Hudi, its user and host."""
     agent, _, rest = (lock.agentInfo or "").partition(" ")
     parts = rest.split(" ")
     if agent != _AGENT or len(parts) != 4 or not parts[1].isdigit():
@@ -239,7 +239,7 @@ def _holder_of(lock: Any) -> LockHolder:
 
 
 def _agent_of(mine: LockHolder) -> str:
-    """Return what the metastore stores about the sender of a request: its id, process and instant."""
+    """Return the text that the metastore stores about the sender of a lock request: owner id, process and instant."""
     return f"{_AGENT} {mine.owner} {mine.pid} {mine.process_started} {mine.instant}"[:_AGENT_CHARACTERS_MAX]
 
 

@@ -11,7 +11,7 @@ from penstock.commit.locks.lock import LockContext, LockHolder, LockProvider, Tu
 
 @dataclass
 class _Slot:
-    """The lock of one table in this process: the threads that want it, and what is known of each."""
+    """The lock of one table in this process: the queue of threads that want it, and a `LockHolder` per owner id."""
 
     turns: Turns = field(default_factory=Turns)
     holders: dict[str, LockHolder] = field(default_factory=dict)
@@ -22,7 +22,7 @@ _SLOTS_LOCK = threading.Lock()
 
 
 class InProcessLock(LockProvider):
-    """A lock among the threads of this process, granted in the order in which they came."""
+    """A lock among the threads of this process. Threads get it in the order in which they asked for it."""
 
     name = "in_process"
 
@@ -33,7 +33,7 @@ class InProcessLock(LockProvider):
 
     @property
     def place(self) -> str:
-        """The path of the table, for messages."""
+        """A text for messages that names the path of the table."""
         return f"lock of {self.context.base_path} in this process"
 
     def _take(self, mine: LockHolder, deadline_s: float) -> bool:
@@ -53,7 +53,10 @@ class InProcessLock(LockProvider):
         return None if owner is None else self._slot.holders.get(owner)
 
     def break_lock(self) -> LockHolder | None:
-        """Take the lock from the thread that holds it. The thread that has waited longest can acquire it then."""
+        """Take the lock from the thread that holds it, and return this holder; None if the lock was free.
+
+        The thread that has waited longest acquires the lock next.
+        """
         holder = self.holder()
         if holder is not None:
             self._slot.turns.leave(holder.owner)

@@ -20,14 +20,16 @@ _LONGEST_WAIT_S = 0.25
 
 
 class Lease:
-    """The lease of a holder, renewed by a thread."""
+    """The lease of the process that holds a lock. A thread renews it at regular intervals."""
 
     def __init__(self, length_s: float, every_s: float, renew: Callable[[], bool]) -> None:
         """Make a lease that has not started.
 
         Args:
-            renew: renews the lease at the server or file; returns False if the lease was lost to another holder. An error is a
-                missed renewal: the lease goes on until its end.
+            length_s: the seconds from the beginning of a successful renewal to the end of the lease.
+            every_s: the seconds between two renewals.
+            renew: renews the lease at the server or file; returns False if the lease was lost to another holder. If it raises an
+                error, the renewal counts as missed: the lease goes on until its end.
         """
         self.length_s = length_s
         self._every_s = every_s
@@ -42,7 +44,7 @@ class Lease:
         """Start the lease and the thread that renews it.
 
         Args:
-            began_s: the time before the lock was acquired, of `clock.elapsed_s`.
+            began_s: the value of `clock.elapsed_s()` when the acquisition of the lock began. The lease counts from this moment.
         """
         self._renewed_s = began_s
         self._thread = threading.Thread(target=self._keep_renewing, daemon=True, name="lock-lease")
@@ -96,7 +98,14 @@ class Watch:
         self._since_s = 0.0
 
     def is_expired(self, version: object, length_s: float) -> bool:
-        """Whether this process has seen one version of the lock for longer than the lease. Each renewal changes the version."""
+        """Whether the lease of another holder has expired: this process has seen the same version for longer than the lease.
+
+        The first call with a version starts the count and returns False.
+
+        Args:
+            version: what the holder changes with each renewal, for example a version number.
+            length_s: the length of the holder's lease, in seconds.
+        """
         now_s = clock.elapsed_s()
         if version != self._seen:
             self._seen = version
@@ -121,7 +130,7 @@ class Waits:
         self._deadline_s = deadline_s
 
     def pause(self) -> bool:
-        """Wait a moment; return False if the deadline has passed or all retries are used up, without a wait."""
+        """Wait, then return True for another attempt. Return False at once if the deadline has passed or no retries are left."""
         left_s = self._deadline_s - clock.elapsed_s()
         if left_s <= 0 or self._left == 0:
             return False

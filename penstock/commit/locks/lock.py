@@ -98,7 +98,7 @@ class LockHolder:
 
 
 class Turns:
-    """Lets the threads of a process take turns, in the order in which they came."""
+    """A queue of the threads of one process: they take turns in the order in which they came. Owner ids identify them."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -111,7 +111,10 @@ class Turns:
             return self._queue[0] if self._queue else None
 
     def take(self, owner: str, timeout_s: float) -> bool:
-        """Wait until it is the owner's turn. Return False if that takes too long; `leave` must be called in either case."""
+        """Wait until it is the owner's turn. Return False if that takes longer than `timeout_s`.
+
+        The caller must call `leave` afterwards in either case.
+        """
         with self._changed:
             self._queue.append(owner)
             return self._changed.wait_for(lambda: not self._queue or self._queue[0] == owner, timeout_s)
@@ -125,7 +128,7 @@ class Turns:
 
 
 class LockProvider(ABC):
-    """The lock of a table. A subclass says how it is taken, checked and dropped; this class keeps the order of these calls.
+    """The lock of a table. A subclass implements `_take`, `_drop` and `_is_mine`; this class calls them in the right order.
 
     `release` is idempotent, and harmless if the lock was lost to another holder or never acquired. It releases only what its own
     thread has acquired. All other methods may be called by any thread.
@@ -152,15 +155,21 @@ class LockProvider(ABC):
 
     @abstractmethod
     def _take(self, mine: LockHolder, deadline_s: float) -> bool:
-        """Acquire the lock for `mine`. Return False if `clock.elapsed_s()` passes the deadline; at least one attempt is made."""
+        """Acquire the lock for the holder `mine`; return False if another holder still has it at the deadline.
+
+        At least one attempt is made, even if the deadline has passed.
+
+        Args:
+            deadline_s: the value of `clock.elapsed_s()` at which to stop waiting.
+        """
 
     @abstractmethod
     def _drop(self, mine: LockHolder) -> None:
-        """Release the lock or end the wait of `mine`, also if it is unknown whether the lock was acquired."""
+        """Release the lock of the holder `mine`, or end its wait. Also called if it is unknown whether `mine` acquired it."""
 
     @abstractmethod
     def _is_mine(self, mine: LockHolder) -> bool:
-        """Whether `mine` has the lock at this moment. The server or file is asked."""
+        """Ask the server, or read the file, whether the holder `mine` has the lock at this moment."""
 
     @abstractmethod
     def holder(self) -> LockHolder | None:
@@ -170,19 +179,25 @@ class LockProvider(ABC):
     def break_lock(self) -> LockHolder | None:
         """Take the lock away from its holder; return that holder, or None if the lock was free.
 
-        The holder notices when it checks `is_held`. Only for a holder that is dead.
+        To be called only if the holder is dead. A holder that is alive notices the loss when it checks `is_held`.
         """
 
     def check(self) -> None:  # noqa: B027
-        """Raise an error if the lock cannot work: a server that does not answer or a table that it lacks. Acquires nothing."""
+        """Raise an error if the lock cannot work, for example because its server does not answer. The lock is not acquired."""
 
     def renew(self) -> bool:
-        """Prolong the lease of the lock now; return whether the lock is still held. A thread does it at regular intervals."""
+        """Prolong the lease of the lock now; return whether the lock is still held.
+
+        A thread renews the lease at regular intervals anyway. A lock without a lease is only checked.
+        """
         return self.is_held()
 
     @property
     def fencing_number(self) -> int | None:
-        """A number that grows with every holder of the lock, while this process holds it; None if the lock has no such number."""
+        """The fencing number of the current acquisition: greater than that of every earlier one.
+
+        None if this process does not hold the lock, or if this kind of lock has no fencing numbers.
+        """
         return None
 
     def close(self) -> None:
@@ -194,12 +209,13 @@ class LockProvider(ABC):
     # -- for callers -------------------------------------------------------------------------------------------------------
 
     def acquire(self, timeout_s: float, instant: str = "") -> bool:
-        """Acquire the lock. Return False if another holder has it until the timeout.
+        """Acquire the lock; return whether it was acquired. False: another holder had it until the timeout.
 
-        Whatever ends this call, also Ctrl-C, nothing is left behind unless True is returned.
+        If this call returns False or ends with an error, also Ctrl-C, the lock is not held and no request for it remains.
 
         Args:
-            instant: the instant that will be published, for `holder`.
+            timeout_s: how many seconds to wait.
+            instant: the instant that will be published. `holder` shows it to other processes.
 
         Raises:
             RuntimeError: this thread holds the lock already.
@@ -243,7 +259,7 @@ class LockProvider(ABC):
             return False
 
     def _leave(self, mine: LockHolder) -> None:
-        """Drop the lock of `mine`, then let the next thread have its turn."""
+        """Release the lock of the holder `mine` if this object has it, then let the next waiting thread take its turn."""
         try:
             if self._mine is mine:
                 self._drop(mine)

@@ -38,14 +38,17 @@ _KEEP_MS = 60_000
 
 @dataclass(frozen=True)
 class _Files:
-    """The files of the lock: for each number, when its lease file was last written; and the numbers that are released."""
+    """The files of the lock as a listing found them.
+
+    These are the time of each lease file by its number (when it was last written), and the numbers that have a `.released` file.
+    """
 
     modified_ms: dict[int, int]
     released: frozenset[int]
 
     @property
     def latest(self) -> int:
-        """The greatest number; 0 if the lock was never acquired."""
+        """The greatest number of a lease or release file; 0 if the lock was never acquired."""
         return max([0, *self.modified_ms, *self.released])
 
     @property
@@ -54,9 +57,9 @@ class _Files:
         return self.latest == 0 or self.latest in self.released
 
     def list_old(self) -> list[int]:
-        """Return the numbers whose files may be deleted, ascending: their successor has existed for a minute.
+        """Return the numbers whose files may be deleted, ascending: the lease file of the next number is over a minute old.
 
-        All times are of the storage's clock: the greatest one is taken for now.
+        All times are of the storage's clock: the time of the newest lease file counts as the current time.
         """
         now_ms = max(self.modified_ms.values(), default=0)
         old = []
@@ -125,7 +128,12 @@ class StorageLock(LockProvider):
                 return False
 
     def _create(self, mine: LockHolder, began_s: float) -> bool:
-        """Create the lease file of the next number; return whether that made `mine` the holder."""
+        """Create the lease file of the next number; return whether `mine` holds the lock with it.
+
+        Args:
+            began_s: the value of `clock.elapsed_s()` before the listing from which the next number was computed. If the listing
+                is too old, the lease is released at once.
+        """
         created_s = clock.elapsed_s()
         number = self._own_number
         try:
@@ -172,7 +180,7 @@ class StorageLock(LockProvider):
         return lease is not None and lease.renew()
 
     def _rewrite(self, mine: LockHolder) -> bool:
-        """Replace the own lease file, which shows contenders that the holder is alive; return whether the lock is still held."""
+        """Replace the lease file of `mine`, so that contenders see a renewal; return False if the lock was lost."""
         number = self._own_number
         files = self._list()
         if files.latest != number or files.is_released:
@@ -190,7 +198,10 @@ class StorageLock(LockProvider):
         return _decode(content)[0] if content is not None else None
 
     def break_lock(self) -> LockHolder | None:
-        """End the latest lease. A later holder is not affected, because the number is part of the file's name."""
+        """End the latest lease, and return its holder; None if the lock was free.
+
+        A later holder is not affected, because the number of the lease is part of the file's name.
+        """
         files = self._list()
         if files.is_released:
             return None
@@ -232,7 +243,7 @@ class StorageLock(LockProvider):
             return
 
     def _has_file(self, mine: LockHolder, number: int) -> bool:
-        """Whether the lease file of this number is that of `mine`."""
+        """Whether the lease file of this number names `mine` as holder."""
         content = self._read(number)
         return content is not None and _decode(content)[0].owner == mine.owner
 
@@ -244,7 +255,7 @@ class StorageLock(LockProvider):
             return None
 
     def _content(self, mine: LockHolder) -> bytes:
-        """Return the content of the own lease file. It differs after every renewal."""
+        """Return the content for the lease file of `mine`. It differs after every renewal."""
         values = {"holder": json.loads(mine.encode()), "lease_s": self._length_s, "renewals": self._renewals}
         return json.dumps(values).encode()
 
@@ -254,13 +265,16 @@ class StorageLock(LockProvider):
 
     @property
     def _own_number(self) -> int:
-        """The number that this object acquires or has."""
+        """The number of the lease file that this object creates or has created."""
         assert self._number is not None
         return self._number
 
 
 def _decode(content: bytes) -> tuple[LockHolder, float | None]:
-    """Return the holder that a lease file names, and the length of its lease; None if the file says neither."""
+    """Return the holder that a lease file names, and the length of its lease in seconds.
+
+    If the content is not that of a lease file, the holder is a placeholder for messages, and the length is None.
+    """
     try:
         values = json.loads(content)
         holder = LockHolder.decode(json.dumps(values["holder"]).encode())

@@ -1,4 +1,4 @@
-"""Locks of the user: what a function that was registered by `@penstock.lock_provider` returns."""
+"""Locks of the user: `UserLock` wraps the object that a function registered by `@penstock.lock_provider` returns."""
 
 from __future__ import annotations
 
@@ -49,15 +49,17 @@ class UserLock(LockProvider):
         return self._has
 
     def break_lock(self) -> LockHolder | None:
-        """Raise OptionError: only the package of the lock knows how to break it."""
+        """Raise OptionError: only the package that the lock comes from knows how to break it."""
         raise OptionError(f"{self.place} cannot be broken from here: use the package that it comes from")
 
 
 def make_user_lock(name: str, context: LockContext) -> LockProvider:
-    """Return the lock that a registered function makes.
+    """Call the registered function of this name with `context`, and return the lock that it makes.
+
+    A lock that is no `LockProvider` is wrapped in a `UserLock`.
 
     Raises:
-        OptionError: the function failed, or did not return a lock.
+        OptionError: no function is registered under the name, or it failed, or did not return a lock.
     """
     registered = LOCK_PROVIDERS.find(name)
     if registered is None:

@@ -61,7 +61,7 @@ class ZookeeperLock(LockProvider):
 
     @property
     def fencing_number(self) -> int | None:
-        """The sequence number of the node, which grows with every contender of this lock."""
+        """The sequence number of this process's node, greater than that of every earlier contender; None if it has no node."""
         digits = "" if self._node is None else _sequence_of(self._node)
         return int(digits) if digits.isdigit() else None
 
@@ -90,9 +90,9 @@ class ZookeeperLock(LockProvider):
                     return False
 
     def _find_or_create(self, client: Any, mine: LockHolder) -> str:
-        """Return the name of the node of `mine`, which is created if there is none.
+        """Return the name of the node of `mine`. The node is created if there is none.
 
-        The search comes first: a node exists already if the answer to its creation was lost with a connection.
+        The node is looked for first: if a connection was lost while the node was created, it may exist already.
         """
         for _ in range(self._retries):
             with suppress(self._kazoo.exceptions.ConnectionLoss):
@@ -100,7 +100,10 @@ class ZookeeperLock(LockProvider):
         return self._find(client, mine) or self._create(client, mine)
 
     def _create(self, client: Any, mine: LockHolder) -> str:
-        """Create the node of `mine`; return its name. A lost connection is not repaired here: the node may exist or not."""
+        """Create the node of `mine`; return its name.
+
+        If the connection is lost, an error is raised, and the node may exist or not.
+        """
         name = f"{self._path}/{_prefix_of(mine)}"
         made = client.create_async(name, mine.encode(), ephemeral=True, sequence=True, makepath=True)
         return str(made.get(timeout=self._answer_s)).rpartition("/")[2]
@@ -154,7 +157,7 @@ class ZookeeperLock(LockProvider):
         return None if first is None else first[1]
 
     def break_lock(self) -> LockHolder | None:
-        """Delete the first node."""
+        """Delete the first node, which holds the lock. Return its holder; None if there is no node."""
         with self._typed_errors():
             first = self._read_first()
             if first is None:
@@ -193,9 +196,14 @@ class ZookeeperLock(LockProvider):
         return next((node for node in self._list(client) if node.startswith(_prefix_of(mine))), None)
 
     def _ask(self, call: Any, *arguments: Any, **named: Any) -> Any:
-        """Send a request that may be repeated; return its answer. Repeat it if the connection is lost, until the timeout.
+        """Send a request to ZooKeeper and return the answer. Send it again if the connection is lost, until the timeout.
 
-        The timeout is for all attempts together: kazoo itself would wait for a server that is down until it is back.
+        The timeout `_answer_s` is for all attempts together: kazoo itself would wait until a server that is down is back.
+
+        Args:
+            call: an asynchronous method of the client, whose request may be sent twice without harm.
+            arguments: the arguments of the method.
+            named: the keyword arguments of the method.
         """
         deadline_s = clock.elapsed_s() + self._answer_s
         wait_s = self._first_s
@@ -211,7 +219,7 @@ class ZookeeperLock(LockProvider):
 
     @property
     def _answer_s(self) -> float:
-        """Seconds that ZooKeeper may take to answer."""
+        """The timeout for an answer of ZooKeeper, in seconds."""
         return self.context.options[o.LOCK_ZOOKEEPER_CONNECTION_MS] / 1000
 
     def _connect(self) -> Any:
