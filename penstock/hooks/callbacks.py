@@ -1,6 +1,6 @@
-"""The hooks of commit callbacks: Penstock's own, which `CALLBACKS` in `registered/hooks.py` lists, and functions of the user.
+"""Makes the hooks of commit callbacks. A callback is one that `CALLBACKS` (`registered/hooks.py`) lists, or a user's function.
 
-A callback of Penstock is a module with a `Sender` and a function that makes it from the options, and one line in `CALLBACKS`.
+A callback in `CALLBACKS` sends messages. It is a module with a `Sender`, and a function that makes the sender from the options.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.registered.hooks import CALLBACKS, find_commit_callback
 
 
 def make_callbacks(context: HookContext) -> Mapping[str, Hook]:
-    """Return a hook for each callback that the options name, in the order of the options.
+    """Return a hook for each callback that the options turn on, by the callback's name, in the order of the options.
 
     Raises:
         OptionError: no callback has one of the names, or an option of a callback is missing or wrong.
@@ -32,7 +32,7 @@ def make_callbacks(context: HookContext) -> Mapping[str, Hook]:
 
 
 def list_callbacks(options: Options) -> tuple[str, ...]:
-    """Return the names of the callbacks that the options ask for: names in `CALLBACKS`, and names that users registered."""
+    """Return the names of the callbacks that the options turn on, each once: names in `CALLBACKS`, or registered by users."""
     names: list[str] = []
     if options[o.CALLBACK_ON]:
         cls = options[o.CALLBACK_CLASS]
@@ -44,7 +44,10 @@ def list_callbacks(options: Options) -> tuple[str, ...]:
 
 
 def list_senders(options: Options) -> tuple[str, ...]:
-    """Return the names of those callbacks in the options that send messages, which may wait in the outbox."""
+    """Return the names of the callbacks that the options turn on and that send messages: those in `CALLBACKS`.
+
+    Functions of the user are left out: they send no messages, so none of theirs wait in the outbox.
+    """
     return tuple(name for name in list_callbacks(options) if name in CALLBACKS)
 
 

@@ -1,6 +1,6 @@
 """The hook `catalog sync`: registers the table in Hive or another catalog after each commit that changes rows.
 
-Compaction and clustering change neither columns nor partitions, so no sync follows their commits. The next write syncs them too.
+Compaction and clustering change neither columns nor partitions, so their commits are not followed by a sync.
 """
 
 from __future__ import annotations
@@ -21,13 +21,24 @@ class CatalogSync(Hook):
         self._context = context
 
     def before_commit(self, commit: PendingCommit) -> None:
-        """Raise an error if the sync of the commit would be refused. A catalog that does not answer stops no commit."""
+        """Stop the commit with an error if the sync after it would fail, because of an option or of what a catalog holds.
+
+        A catalog that does not answer stops no commit. Nothing is checked for a compaction or clustering.
+
+        Raises:
+            OptionError: an option has a wrong form, or does not fit the partition paths of the commit.
+            CatalogConflict: a catalog holds what a sync may not change.
+        """
         if commit.operation not in KEEPS_SCHEMA:
             table = replace(self._context.table, base_path=self._context.path)
             check_tools_before_commit(table, commit.metadata, self._context.spark)
 
     def after_commit(self, commit: PublishedCommit) -> None:
-        """Sync the table to every catalog that the options name."""
+        """Sync the table to every catalog that the options name. Do nothing after a compaction or clustering.
+
+        Raises:
+            CatalogError: a sync failed.
+        """
         if commit.operation in KEEPS_SCHEMA:
             return
         try:
@@ -38,7 +49,7 @@ class CatalogSync(Hook):
 
 
 def make_catalog_sync(context: HookContext) -> Hook | None:
-    """Return the hook if the options turn catalog sync on."""
+    """Return the hook if the options turn catalog sync on; otherwise None."""
     options = context.table.options
     if options[o.HIVE_SYNC_ENABLE] or options[o.META_SYNC_ENABLE]:
         return CatalogSync(context)

@@ -44,7 +44,7 @@ class HookContext:
 
     @property
     def path(self) -> str:
-        """The path of the table after the commit."""
+        """The path at which the table will be after the commit: `final_path` if it is set, otherwise the path of `table`."""
         return self.final_path or self.table.base_path
 
 
@@ -92,7 +92,10 @@ class ServiceOutcome:
 
 @dataclass(frozen=True)
 class LockUse:
-    """What a commit waited for, and what it made others wait for: the lock of the table, while it was checked and published."""
+    """How one commit used the table's lock: seconds that it waited for the lock, seconds that it held it, and attempts.
+
+    A commit holds the lock while it is checked and published.
+    """
 
     waited_s: float
     held_s: float
@@ -121,7 +124,7 @@ class PublishedCommit:
 
     @property
     def failed_services(self) -> tuple[str, ...]:
-        """Table services that failed after the write, with the reason."""
+        """One text for each table service that failed after the write: what failed, and why, such as `cleaning: …`."""
         return tuple(f"{service.noun}: {service.error}" for service in self.services if service.error is not None)
 
 

@@ -26,7 +26,11 @@ _RETRIED = (408, 429)
 
 
 class _Failure(Exception):
-    """The failure of one attempt: why, and whether another attempt may succeed."""
+    """The failure of one attempt to post a message: its reason as text.
+
+    Attributes:
+        may_pass: whether another attempt may succeed.
+    """
 
     def __init__(self, why: str, *, may_pass: bool) -> None:
         super().__init__(why)
@@ -42,7 +46,7 @@ class _NoRedirects(HTTPRedirectHandler):
 
 @dataclass(frozen=True)
 class HttpSender:
-    """Posts messages to one address."""
+    """Posts messages to one address, with several attempts until `timeout_s` has passed."""
 
     #: The address without user and password.
     url: str
@@ -54,7 +58,7 @@ class HttpSender:
     name: str = "http"
 
     def send(self, message: Message) -> None:
-        """Post a message. Repeat the attempt if the failure may pass, until attempts or time are used up.
+        """Post a message. After a failure that may pass, try again, until no attempts or no time are left.
 
         Raises:
             CallbackFailed: no attempt succeeded.
@@ -101,7 +105,7 @@ class HttpSender:
 
 
 def make_http_sender(options: Options) -> HttpSender:
-    """Return the sender that the options describe.
+    """Return the sender of the HTTP callback, with the address, headers and limits in the options.
 
     Raises:
         OptionError: the address is missing, or a certificate cannot be read.
@@ -121,7 +125,13 @@ def make_http_sender(options: Options) -> HttpSender:
 
 
 def make_sender(options: Options, url: str, headers: Mapping[str, str], timeout_s: float) -> HttpSender:
-    """Return a sender to an address, with the attempts and certificates that the options of callbacks set.
+    """Return a sender to an address. The options set its retries, its pauses and its certificates.
+
+    Args:
+        options: the options of callbacks.
+        url: the address, without user and password.
+        headers: the headers of each request.
+        timeout_s: the seconds that all attempts to send a message may take together.
 
     Raises:
         OptionError: a certificate cannot be read.
@@ -137,13 +147,16 @@ def make_sender(options: Options, url: str, headers: Mapping[str, str], timeout_
 
 
 def hide_secrets(text: str) -> str:
-    """Return a text without the user, password and query of an address in it, for messages."""
+    """Return the text with user, password and query removed from the addresses in it, for messages."""
     without_user = re.sub(r"//[^/@\s]*@", "//", text)
     return re.sub(r"[?#]\S*", "", without_user)
 
 
 def split_credentials(address: str) -> tuple[str, dict[str, str]]:
-    """Return the address without user and password, and the header that sends them; an empty dict if there are none."""
+    """Return the address without user and password, and a dict with the `Authorization` header that sends them.
+
+    If the address has no user, return it unchanged, and an empty dict.
+    """
     parts = urlsplit(address)
     if parts.username is None:
         return address, {}
@@ -154,7 +167,7 @@ def split_credentials(address: str) -> tuple[str, dict[str, str]]:
 
 
 def make_tls(options: Options) -> ssl.SSLContext:
-    """Return the settings of https connections.
+    """Return the TLS settings of https connections, with the certificate files that the options name.
 
     Raises:
         OptionError: a certificate file is missing or damaged.

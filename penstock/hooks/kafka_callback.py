@@ -61,10 +61,17 @@ class KafkaSender:
             raise self._explain(delivered[0], problems)
 
     def _wait(self, producer: Any, delivered: list[Any], problems: list[Any]) -> None:
-        """Wait until the delivery is decided. A topic that does not exist, or a wrong password, ends the wait early.
+        """Wait until the brokers have confirmed or refused a message: then `delivered` has an item.
+
+        A wrong password ends the wait early.
+
+        Args:
+            producer: the Kafka client, which fills both lists.
+            delivered: empty; then one item: the error of the message, or None if it was delivered.
+            problems: errors of the connection.
 
         Raises:
-            CallbackFailed: the delivery is not decided in time, or cannot succeed.
+            CallbackFailed: the brokers do not answer in time, or refuse the password.
         """
         deadline = clock.monotonic_s() + self.timeout_s
         while not delivered:
@@ -81,7 +88,7 @@ class KafkaSender:
 
         Args:
             error: why the brokers did not accept the message; None: they did not answer in time.
-            problems: errors of the connection. The last one says more than that there was no answer.
+            problems: errors of the connection. The text of the last one is added to the message.
         """
         why = error.str() if error is not None else f"not confirmed within {self.timeout_s:g} s"
         details = f" ({problems[-1].str()})" if problems else ""
@@ -89,7 +96,7 @@ class KafkaSender:
 
 
 def make_kafka_sender(options: Options) -> KafkaSender:
-    """Return the sender that the options describe. Connects to no broker.
+    """Return the sender of the Kafka callback, with the topic and settings in the options. Connects to no broker.
 
     Raises:
         OptionError: an option is missing, the client refuses one, or the client is not installed.

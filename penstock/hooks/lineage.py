@@ -41,7 +41,11 @@ class LineageRun:
         self._send("START", {}, {})
 
     def complete(self, commit: PublishedCommit) -> HookOutcome:
-        """Report that the write has committed, with the schema of the table and counts of rows. Return the outcome."""
+        """Report that the write has committed, with the schema of the table and counts of rows.
+
+        Returns:
+            Whether the report was delivered, as a `HookOutcome` with the error if it was not.
+        """
         began = clock.monotonic_s()
         stats = commit.metadata.stats
         rows = sum(stat.num_inserts + stat.num_update_writes + stat.num_deletes for stat in stats)
@@ -64,10 +68,11 @@ class LineageRun:
         self._send("ABORT" if isinstance(error, KeyboardInterrupt) else "FAIL", facets, {})
 
     def _send(self, kind: str, run_facets: dict[str, Any], dataset: dict[str, Any]) -> str | None:
-        """Send an event. A failure becomes a warning, and is returned as text; None means that the event was delivered.
+        """Send an event. Return None if it was delivered; otherwise warn, and return the text of the error.
 
         Args:
-            kind: the type of the event.
+            kind: the type of the event: START, COMPLETE, FAIL or ABORT.
+            run_facets: what the event says about the run, by the names of OpenLineage's facets.
             dataset: what the event says about the table, in addition to its name.
         """
         event = {
@@ -89,7 +94,7 @@ class LineageRun:
 
 
 def make_lineage_run(options: Options, base_path: str) -> LineageRun | None:
-    """Return the run of a write that is about to begin; None if the options do not ask for events.
+    """Return the run of a write that is about to begin; None if the options do not turn lineage events on.
 
     Args:
         base_path: the path of the table.
@@ -120,7 +125,11 @@ _JOB_TYPE = _facet("JobTypeJobFacet", "2-0-3", processingType="BATCH", integrati
 
 
 def _list_fields(avro_schema: str) -> list[dict[str, str]]:
-    """Return names and types of a table's columns, with Spark's names of types."""
+    """Return the name and type of each column of a table, as the dicts of OpenLineage's schema facet.
+
+    Args:
+        avro_schema: the table's schema as JSON. Its types are converted to Spark's.
+    """
     from pyspark.sql.types import StructType
 
     struct = StructType.fromJson(avro_to_spark(json.loads(avro_schema)))

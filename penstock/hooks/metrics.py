@@ -31,7 +31,7 @@ class Metrics(Hook):
     reporters: tuple[Reporter, ...]
 
     def after_commit(self, commit: PublishedCommit) -> None:
-        """Report the metrics of a commit. The caller makes an error of a reporter a warning."""
+        """Pass the metrics of a commit to each reporter. If a reporter raises an error, the caller turns it into a warning."""
         table = self.context.table
         action = _ACTIONS.get(commit.operation, commit.action)
         values = _count_commit(table, commit, self.context.stages)
@@ -57,7 +57,14 @@ def make_metrics(context: HookContext) -> Hook | None:
 
 
 def report_service(table: TableState, action: Action, *, duration_ms: int, files_deleted: int) -> None:
-    """Report the metrics of a clean or rollback, which hooks are not called for. An error of a reporter becomes a warning."""
+    """Report the metrics of a clean or rollback. Called by these services, because hooks are not called for them.
+
+    An error of a reporter becomes a warning.
+
+    Args:
+        duration_ms: how long the service took.
+        files_deleted: the number of files that the service deleted.
+    """
     values = {"duration": duration_ms, "numFilesDeleted": files_deleted}
     try:
         for report in make_reporters(table.options, _prefix(table)):
@@ -67,20 +74,24 @@ def report_service(table: TableState, action: Action, *, duration_ms: int, files
 
 
 def _prefix(table: TableState) -> str:
-    """Return the first part of the names of metrics."""
+    """Return the first part of all metric names: the option if set, otherwise the name of the table."""
     return table.options[o.METRICS_PREFIX] or table.config.name
 
 
 def _add_names(table: TableState, action: str, values: Mapping[str, float]) -> dict[str, float]:
-    """Return metrics by their full names."""
+    """Return the values with the full names of the metrics, `<prefix>.<action>.<metric>`, as keys.
+
+    Args:
+        values: the values by the last part of their names.
+    """
     return {f"{_prefix(table)}.{action}.{name}": value for name, value in values.items()}
 
 
 def _count_commit(table: TableState, commit: PublishedCommit, stages: Stages | None) -> dict[str, float]:
-    """Return the metrics of a commit, by Hudi's names.
+    """Return the metrics of a commit, by Hudi's names without prefix and action.
 
     Args:
-        stages: the stages of the operation, which know how long it took; None: the time since its instant was taken.
+        stages: the stages of the operation, from which its duration is taken. None: the duration is the time since its instant.
     """
     stats = commit.metadata.stats
     new_files = [stat for stat in stats if stat.prev_commit == "null"]
@@ -111,13 +122,19 @@ def _count_commit(table: TableState, commit: PublishedCommit, stages: Stages | N
 
 
 def _time_index(commit: PublishedCommit, stages: Stages) -> dict[str, float]:
-    """Return how long the index took, under the name of the operation; nothing if the operation needed no index."""
+    """Return the metric `<operation>.duration`: how many milliseconds the stages took in which the index locates keys.
+
+    Return an empty dict if the operation has no stage of this kind.
+    """
     seconds = [stage.seconds for stage in stages.done if stage.name in _INDEX_STAGES]
     return {f"{commit.operation}.duration": int(sum(seconds) * 1000)} if seconds else {}
 
 
 def _count_lock(lock: LockUse) -> dict[str, float]:
-    """Return how a commit used the lock, by Hudi's names. Hudi calls the time for which a lock is held its duration."""
+    """Return how a commit used the lock, as metrics with Hudi's names, in milliseconds and counts.
+
+    What Hudi calls `acquire.duration` is the time for which the lock was held.
+    """
     return {
         "acquire.attempts": lock.attempts,
         "acquire.success": 1,
@@ -128,12 +145,16 @@ def _count_lock(lock: LockUse) -> dict[str, float]:
 
 
 def _sum_times(stats: tuple[WriteStat, ...], name: str) -> int:
-    """Return the sum of a time in the runtime stats of files, in milliseconds. Hudi leaves them out for some files."""
+    """Return the sum over all files of one time in their runtime stats, in milliseconds. A file without this time adds 0.
+
+    Args:
+        name: the name of the time, for example `totalScanTime`.
+    """
     return sum((stat.runtime_stats or {}).get(name) or 0 for stat in stats)
 
 
 def _epoch_ms(table: TableState, instant: str) -> int:
-    """Return an instant time in milliseconds since the epoch. Instants are in the machine's time zone, or in UTC."""
+    """Convert an instant time to milliseconds since the epoch. The table's timeline is in UTC or in the machine's time zone."""
     at: datetime = parse_time(instant)
     zoned = at.replace(tzinfo=timezone.utc) if table.config.timeline_utc else at.astimezone()
     return int(zoned.timestamp() * 1000)

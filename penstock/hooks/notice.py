@@ -45,7 +45,7 @@ class CommitNotice:
 
     @property
     def idempotency_key(self) -> str:
-        """The text that identifies the commit: table and instant. A notice that is sent twice has the same key."""
+        """A text that identifies the commit by table and instant. If a notice is sent twice, the key is the same both times."""
         return f"{self.table_name}@{self.instant}"
 
     @property
@@ -101,7 +101,8 @@ def write_message(notice: CommitNotice, *, hudi_form: bool) -> str:
     """Return the notice as JSON, with the fields of Hudi's message.
 
     Args:
-        hudi_form: whether to write fields that are of Java's type Option exactly as Hudi does, without their values.
+        hudi_form: whether the fields whose Java type is Option are written exactly as Hudi does: only whether there is a value,
+            and not the value.
     """
     content = {
         "commitTime": notice.instant,
@@ -115,7 +116,13 @@ def write_message(notice: CommitNotice, *, hudi_form: bool) -> str:
 
 
 def _stat_fields(stat: WriteStat, hudi_form: bool) -> dict[str, Any]:
-    """Return the fields of a write stat in the message. There the column stats of log files have another name than in commits."""
+    """Return the fields of a write stat for the message: those in commits, except for one name in the stats of log files.
+
+    Their column stats are `recordsStats` in commits and `columnStats` in the message.
+
+    Args:
+        hudi_form: as in `write_message`.
+    """
     fields = stat_to_json(stat)
     if stat.log:
         fields["columnStats"] = _optional(fields.pop("recordsStats", None), hudi_form)
@@ -123,7 +130,11 @@ def _stat_fields(stat: WriteStat, hudi_form: bool) -> dict[str, Any]:
 
 
 def _optional(value: Any, hudi_form: bool) -> Any:
-    """Return the value of a field that is of type Option in Hudi. Hudi sends whether there is a value, and not the value."""
+    """Return the JSON form of a field whose Java type in Hudi is Option.
+
+    Args:
+        hudi_form: whether to return what Hudi writes: a dict that says whether there is a value. Otherwise return the value.
+    """
     if not hudi_form:
         return value
     return {"empty": value is None, "present": value is not None}

@@ -46,13 +46,22 @@ def remove_message(table: TableState, message: Message) -> None:
 
 
 def list_messages(table: TableState, callback: str) -> list[str]:
-    """Return the names of the files in the outbox whose messages a callback sends, oldest commit first."""
+    """Return the names of the files in the outbox that hold messages of one callback, oldest commit first.
+
+    Args:
+        callback: the name of the callback, for example `http`.
+    """
     names = [file.name for file in table.storage.list(join(table.base_path, OUTBOX_FOLDER))]
     return sorted(name for name in names if name.endswith(f".{callback}.json"))
 
 
 def read_message(table: TableState, name: str) -> Message | None:
-    """Read a message of the outbox; return None if another process has just delivered it.
+    """Read a message of the outbox; return None if it has no file of this name any more.
+
+    Another process may have delivered the message since the outbox was listed.
+
+    Args:
+        name: the name of the message's file.
 
     Raises:
         CorruptFile: the file is damaged.

@@ -1,6 +1,7 @@
 """Reporters of metrics: to the console, Graphite, Prometheus, its push gateway, and OpenTelemetry.
 
-A reporter is called with the values of one event: a commit, clean or rollback. All metrics are gauges, as in Hudi.
+A reporter is a function. It is called with the metrics of one event (a commit, clean or rollback): a mapping of full name to
+value. All metrics are gauges, as in Hudi.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ _lock = threading.Lock()
 
 
 def make_reporters(options: Options, prefix: str) -> list[Reporter]:
-    """Return the reporters that the options ask for.
+    """Return the reporters that the options turn on; an empty list if there are none.
 
     Args:
-        prefix: the first part of the names of metrics.
+        prefix: the first part of the names of metrics. It is the job in the push gateway if the options name no job.
 
     Raises:
-        OptionError: a package that the reporter needs is not installed, its port cannot be used, or a label is wrong.
+        OptionError: a package that a reporter needs is not installed, its port cannot be used, or a label is wrong.
     """
     reporters: list[Reporter] = []
     if options[o.METRICS_ON]:
@@ -69,6 +70,10 @@ def report_to_console(values: Mapping[str, float]) -> None:
 def report_to_graphite(address: tuple[str, int], prefix: str, values: Mapping[str, float]) -> None:
     """Send metrics by Graphite's plaintext protocol.
 
+    Args:
+        address: the host and port of Graphite.
+        prefix: what to put in front of each name, with a dot; empty for nothing.
+
     Raises:
         OSError: Graphite cannot be reached.
     """
@@ -80,7 +85,7 @@ def report_to_graphite(address: tuple[str, int], prefix: str, values: Mapping[st
 
 
 def report_to_otel(values: Mapping[str, float]) -> None:
-    """Set gauges of OpenTelemetry, at the meter provider of the program."""
+    """Set one OpenTelemetry gauge per metric, at the meter provider that the program has set up."""
     metrics = _import_otel()
     provider = metrics.get_meter_provider()
     for name, value in values.items():
@@ -88,12 +93,12 @@ def report_to_otel(values: Mapping[str, float]) -> None:
 
 
 def _graphite_name(name: str) -> str:
-    """Return a name in which only dots separate parts. Blanks and slashes would break the protocol."""
+    """Return the name with an underscore for each character that Graphite's protocol does not allow in it, such as a blank."""
     return re.sub(r"[^A-Za-z0-9_.:-]", "_", name)
 
 
 def _prometheus_name(name: str) -> str:
-    """Return a name with the characters that Prometheus allows."""
+    """Return the name with an underscore for each character that Prometheus does not allow, or before a leading digit."""
     replaced = re.sub(r"[^A-Za-z0-9_:]", "_", name)
     return f"_{replaced}" if replaced[:1].isdigit() else replaced
 
@@ -118,7 +123,9 @@ def _import_otel() -> Any:
 
 @cache
 def _serve_registry(port: int) -> Any:
-    """Return the registry that this process serves at a port. The server starts with the first call.
+    """Return the Prometheus registry whose gauges this process serves over HTTP at a port.
+
+    The first call for a port starts the HTTP server; later calls return the same registry.
 
     Raises:
         OptionError: the port is in use.
@@ -133,20 +140,20 @@ def _serve_registry(port: int) -> Any:
 
 
 def _set_gauges(registry: Any, values: Mapping[str, float]) -> None:
-    """Set the gauges of a registry. A gauge is made with its first value."""
+    """Set the gauges of a Prometheus registry to these values. A gauge that does not exist yet is created."""
     for name, value in values.items():
         _prometheus_gauge(registry, _prometheus_name(name)).set(value)
 
 
 @cache
 def _prometheus_gauge(registry: Any, name: str) -> Any:
-    """Return the gauge of a name in a registry."""
+    """Return the gauge with this name in a Prometheus registry; create it at the first call."""
     return _import_prometheus().Gauge(name, "Reported by Penstock.", registry=registry)
 
 
 @cache
 def _otel_gauge(provider: Any, name: str) -> Any:
-    """Return the gauge of a name at a meter provider."""
+    """Return the gauge with this name at an OpenTelemetry meter provider; create it at the first call."""
     return provider.get_meter("penstock").create_gauge(name)
 
 
@@ -158,10 +165,13 @@ def _process_suffix() -> str:
 
 @cache
 def _pushed_registry(address: str, job: str, labels: tuple[tuple[str, str], ...], is_deleted: bool) -> Any:
-    """Return the registry whose gauges are pushed. The gateway replaces all metrics of a job by those of a push.
+    """Return the Prometheus registry with the gauges that this process pushes to a gateway; create it at the first call.
+
+    The registry keeps the gauges of earlier events, because a push replaces all metrics of the job in the gateway.
 
     Args:
-        is_deleted: whether to delete the job's metrics when the process ends.
+        address: the host and port of the gateway.
+        is_deleted: whether to delete the job's metrics from the gateway when the process ends.
     """
     client = _import_prometheus()
     if is_deleted:
@@ -170,7 +180,12 @@ def _pushed_registry(address: str, job: str, labels: tuple[tuple[str, str], ...]
 
 
 def _push(address: str, job: str, labels: tuple[tuple[str, str], ...], is_deleted: bool, values: Mapping[str, float]) -> None:
-    """Push metrics to the gateway.
+    """Set these metrics and push all metrics of the job to the gateway.
+
+    Args:
+        address: the host and port of the gateway.
+        labels: (name, value) pairs by which the gateway groups metrics, besides the job.
+        is_deleted: whether to delete the job's metrics from the gateway when the process ends.
 
     Raises:
         OSError: the gateway cannot be reached, or refuses the metrics.

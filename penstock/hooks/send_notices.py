@@ -35,18 +35,21 @@ class Sender(Protocol):
 
 @dataclass(frozen=True)
 class SendNotices(Hook):
-    """Sends a message after each commit of a write, and before it the messages that wait in the outbox."""
+    """Sends a message after each commit of a write. Messages that wait in the outbox are sent first."""
 
     table: TableState
     sender: Sender
 
     def before_commit(self, commit: PendingCommit) -> None:
-        """Store the message before the commit, if the options ask for it: then a crash after the commit does not lose it."""
+        """Store the message in the outbox if the option is `always`, so that a crash after the commit does not lose it."""
         if is_announced(commit) and self._outbox == "always":
             store_message(self.table, self._make_message(commit))
 
     def after_commit(self, commit: PublishedCommit) -> None:
-        """Send the message, after those that wait. If one cannot be delivered, store the message of this commit too.
+        """Send the waiting messages of the outbox, then the message of this commit.
+
+        If one of them cannot be delivered, the message of this commit is stored in the outbox. If the options turn the outbox
+        off, nothing waits and nothing is stored.
 
         Raises:
             CallbackFailed: a message could not be delivered.
@@ -82,15 +85,19 @@ class SendNotices(Hook):
 
 
 def send_waiting(table: TableState, sender: Sender) -> int:
-    """Send all messages of the outbox that are for a sender; return how many were sent. The errors are `send_messages`'."""
+    """Send all messages of the outbox that are for a sender; return how many were sent.
+
+    Raises:
+        CallbackFailed: a message could not be delivered. It stays in the outbox, with the later ones.
+    """
     return send_messages(table, sender, list_messages(table, sender.name))
 
 
 def send_messages(table: TableState, sender: Sender, names: Sequence[str]) -> int:
-    """Send messages of the outbox, oldest commit first; return how many were sent. Stop at the first that fails.
+    """Send messages of the outbox, oldest commit first, and remove them from it; return how many were sent.
 
-    A message that was stored before its commit, and whose commit never was published, is removed and not sent. While the commit
-    is pending, the message stays.
+    A message that was stored before its commit stays while the commit is pending. If the commit was never published, the message
+    is removed and not sent.
 
     Args:
         names: the names of the messages' files, oldest commit first.

@@ -1,4 +1,4 @@
-"""Validators: checks of the table as it would be after a commit. A validator that refuses undoes the write.
+"""Validators: checks of the table as it would be after a commit. If a validator refuses the commit, the write is undone.
 
 There are the three SQL validators of Hudi, by their Java names, and Python functions of users. They run for writes, not for table
 services, which change no rows.
@@ -32,6 +32,7 @@ class TablePreview:
 
     Args:
         context: the table, its session, and the function that reads the table.
+        commit: the commit that is about to be published.
     """
 
     def __init__(self, context: HookContext, commit: PendingCommit) -> None:
@@ -56,7 +57,7 @@ class TablePreview:
         return self._read(None)
 
     def _read(self, commit: PendingCommit | None) -> DataFrame:
-        """Return the rows of the table after a commit, or now."""
+        """Return the rows that the table would have after `commit`; None: the rows that it has now."""
         context = self._context
         assert context.read_table is not None
         assert context.spark is not None
@@ -76,10 +77,10 @@ class Validators(Hook):
     validators: dict[str, Validator]
 
     def before_commit(self, commit: PendingCommit) -> None:
-        """Run the validators one after the other.
+        """Run the validators one after the other. Do nothing for a table service.
 
         Raises:
-            ValidationFailed: a validator refuses the commit.
+            ValidationFailed: a validator refuses the commit, or fails with an error of Spark or of the user's function.
         """
         if self.context.read_table is None or self.context.spark is None:
             return  # a table service: it moves rows and changes none
@@ -119,10 +120,15 @@ def _make_validator(name: str, options: Options) -> Validator:
 
 
 def _split_queries(name: str, option: Option[str], options: Options) -> tuple[str, ...]:
-    """Return the queries of a validator, which an option separates by semicolons.
+    """Return the queries of a SQL validator. The option holds them as one text, separated by semicolons.
+
+    Args:
+        name: the Java name of the validator.
+        option: the option with the queries.
 
     Raises:
-        OptionError: there is no query, or a query without an expected value, for the validator that needs one.
+        OptionError: the option has no query; or a query lacks the placeholder for the table, or the expected value that the
+            validator needs.
     """
     queries = tuple(query.strip() for query in options[option].split(";") if query.strip())
     if not queries:
@@ -204,6 +210,10 @@ class OwnValidator:
 def _result(query: str, table: DataFrame) -> Iterator[DataFrame]:
     """Yield the result of a query over a DataFrame, as a lazy DataFrame that is valid in the `with` block.
 
+    Args:
+        query: the SQL text, with a placeholder for the table.
+        table: the rows that take the placeholder's place.
+
     Raises:
         OptionError: Spark cannot run the query.
     """
@@ -223,18 +233,18 @@ def _result(query: str, table: DataFrame) -> Iterator[DataFrame]:
 
 @contextmanager
 def _results(query: str, preview: TablePreview) -> Iterator[tuple[DataFrame, DataFrame]]:
-    """Yield the results of a query over the table before and after the commit."""
+    """Yield two results of a query: over the table before the commit, and over the table after it."""
     with _result(query, preview.before) as old, _result(query, preview.after) as new:
         yield old, new
 
 
 def _is_same(old: DataFrame, new: DataFrame) -> bool:
-    """Whether two DataFrames have the same rows, each as often."""
+    """Whether two DataFrames have the same rows, each row equally often. The order does not count."""
     return bool(old.exceptAll(new).isEmpty() and new.exceptAll(old).isEmpty())
 
 
 def _show(frame: DataFrame) -> str:
-    """Return the rows of a result for an error: the value if there is only one, otherwise the first rows."""
+    """Return a query result as text, for an error message: the value if there is only one, otherwise the first rows."""
     rows = [tuple(row) for row in frame.limit(_ROWS_SHOWN + 1).collect()]
     if len(rows) == 1 and len(rows[0]) == 1:
         return str(rows[0][0])
@@ -243,7 +253,11 @@ def _show(frame: DataFrame) -> str:
 
 
 def _show_single(values: list[str | None]) -> str:
-    """Return the result of a query that must return one row, for an error."""
+    """Return the first column of a query result as text, for the error of a query that must return one row.
+
+    Args:
+        values: the values of at most two rows.
+    """
     if not values:
         return "no row"
     return str(values[0]) if len(values) == 1 else "more than one row"
