@@ -143,7 +143,7 @@ def _split_queries(name: str, option: Option[str], options: Options) -> tuple[st
 
 @dataclass(frozen=True)
 class SameResult:
-    """Refuses a commit that changes the result of a query. The order of rows does not count."""
+    """Refuses a commit that changes the result of one of the queries. The order of the result's rows does not count."""
 
     name: str
     queries: tuple[str, ...]
@@ -158,7 +158,7 @@ class SameResult:
 
 @dataclass(frozen=True)
 class OtherResult:
-    """Refuses a commit that does not change the result of a query."""
+    """Refuses a commit that leaves the result of one of the queries as it was. The order of the result's rows does not count."""
 
     name: str
     queries: tuple[str, ...]
@@ -173,7 +173,10 @@ class OtherResult:
 
 @dataclass(frozen=True)
 class SingleResult:
-    """Refuses a commit after which a query does not return exactly one row with the expected value, compared as text."""
+    """Refuses a commit after which one of the queries does not return exactly one row with the expected value.
+
+    A query is `<query>#<value>`. Its value is compared as text with the first column of the result.
+    """
 
     name: str
     queries: tuple[str, ...]
@@ -192,7 +195,10 @@ class SingleResult:
 
 @dataclass(frozen=True)
 class OwnValidator:
-    """Calls a function of the user. It accepts with None or True; False, or a text that says why, refuses the commit."""
+    """Calls a function of the user with the preview of a commit.
+
+    The function accepts the commit by returning None or True. It refuses the commit by returning False, or a text that says why.
+    """
 
     name: str
     function: Callable[[TablePreview], Any]

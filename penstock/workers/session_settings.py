@@ -105,7 +105,7 @@ def _active_context() -> Any:
 
 @contextmanager
 def name_jobs(spark: SparkSession, name: str) -> Iterator[None]:
-    """Tag the Spark jobs that the `with` block starts with `name`. Spark's REST interface shows the tag.
+    """Tag with `name` the Spark jobs that the `with` block starts. Spark's REST interface shows the tag.
 
     Do nothing on a classic session of PySpark 3, which has tags only on Connect.
     """

@@ -35,7 +35,7 @@ def check_keys_are_stored(write: WriteContext, what: str) -> None:
 
 
 def check_ordering_column(write: WriteContext) -> None:
-    """Raise SchemaError if the incoming rows lack the ordering column, and the write picks the newest row of a key by it."""
+    """Raise SchemaError if the write picks the newest row of a key by the ordering column, and the incoming rows lack it."""
     if not write.settings.picks_newest:
         return
     column = write.settings.ordering_field or write.options[o.PRECOMBINE_FIELD]

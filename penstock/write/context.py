@@ -23,7 +23,10 @@ from penstock.write.settings import WriteSettings
 
 @dataclass(frozen=True)
 class CommitAddition:
-    """What the caller of a write adds to its commit: a stream adds the number of its batch, and checks that it is new."""
+    """What the code that starts a write adds to its commit: entries of the extra metadata, and two checks.
+
+    A stream adds the number of its batch, and checks that the table has no commit of this batch yet.
+    """
 
     #: Entries for the commit's extra metadata.
     extra: Mapping[str, str] = field(default_factory=dict)
@@ -69,7 +72,7 @@ class WriteContext:
         return Action.DELTA_COMMIT if self.table.is_merge_on_read else Action.COMMIT
 
     def with_current_timeline(self) -> WriteContext:
-        """Return a copy of the context with a freshly loaded timeline of the table, and with the index loaded again.
+        """Return a copy of the context with the table's timeline loaded again. The copy loads its index again too.
 
         Called after the write has taken its instant. A table service that is planned after that has a later instant, so the
         loaded timeline has all plans that the write must respect.

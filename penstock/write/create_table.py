@@ -51,9 +51,11 @@ def create_table(storage: Storage, base_path: str, settings: WriteSettings, crea
 def withdraw_table(table: TableState, *, keep_folder: bool) -> None:
     """Take back a new table whose first write failed, unless another process has begun to write to it.
 
-    `hoodie.properties` is deleted first, then the timeline is loaded. A write creates its instant, then looks for the properties
-    (`commit/change.py`). So either the write finds them gone, or they are put back. Another process may create the table again
-    at once. Therefore only empty folders are deleted, and no file that it may need.
+    This function deletes `hoodie.properties` first, then loads the timeline. If an instant of another process is on it, this
+    function writes the properties again and stops. A write works in the other order: it creates its instant, then looks for the
+    properties (`commit/change.py`). So it either finds no properties and fails, or this function finds its instant.
+
+    Another process may create the table again at once. Therefore only empty folders are deleted, and no file that it may need.
 
     Args:
         keep_folder: whether the folder at the base path existed before the table.
@@ -78,9 +80,9 @@ def _delete_empty_folders(storage: Storage, folder: str) -> None:
 
 
 def store_ordered_deletes(table: TableState) -> TableState:
-    """Write `penstock.deletes.follow.ordering` to the properties of a table if the options set it and the properties do not.
+    """Write `penstock.deletes.follow.ordering=true` to a table's properties, if the option is true and the properties lack it.
 
-    Return the table with its properties as they are now.
+    Return the table with its properties after that.
     """
     if not table.options[o.ORDERED_DELETES] or table.config.ordered_deletes:
         return table
@@ -98,7 +100,7 @@ def _refuse_file(storage: Storage, base_path: str) -> None:
 
 
 def _refuse_parquet(storage: Storage, base_path: str) -> None:
-    """Raise OptionError if the folder of a new table has Parquet files: the table would not have their rows.
+    """Raise OptionError if the folder of a new table has Parquet files: a query of the table would not return their rows.
 
     Raises:
         AlreadyExists: the files are those of a table that another process has just created.

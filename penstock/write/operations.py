@@ -140,9 +140,15 @@ def _stage_and_store(write: WriteContext, begin_change: BeginChange, stage: Stag
     The write runs again up to `hoodie.write.num.retries.on.conflict.failures` times, each time under a new instant. The DataFrame
     is evaluated once. The first instant stays requested until the write is over, because the staged rows belong to it.
 
+    Args:
+        begin_change: begins the change of the write, with its action.
+        stage: stages the incoming rows.
+        store: writes data files from the staged rows, and publishes the commit.
+
     Raises:
         WriteConflict: a concurrent commit changed the same file groups, and no retries are left.
-        TableChanged: a concurrent commit changed the schema of the table, so that the rows must be prepared again.
+        TableChanged: the rows must be prepared again, because a concurrent commit changed the schema of the table, or file groups
+            of the table from which the rows themselves were read.
     """
     with begin_change(write) as first:
         staged = stage(write, first)
@@ -202,7 +208,10 @@ def _check_schema(write: WriteContext) -> None:
 
 
 def _plan_on(write: WriteContext, change: Change, timeline: Timeline) -> None:
-    """Record the timeline on which tasks are planned. Rows that were read from the table stay those of the earlier timeline."""
+    """Record in the change that its tasks are planned on this timeline: later commits count as concurrent.
+
+    Do nothing if the incoming rows were read from the table itself. Then commits since that read count as concurrent.
+    """
     if not write.reads_table:
         change.plan_on(timeline)
 
@@ -234,7 +243,7 @@ def _overwrite_partitions(write: WriteContext, change: Change, staged: StagedRow
 
 
 def _stage_nothing(write: WriteContext, change: Change) -> StagedRows:
-    """Return no staged rows, for an operation that writes none."""
+    """Return an empty `StagedRows`, for a delete_partition, which writes no rows."""
     return StagedRows(Staging(write.table.storage, ""), ())
 
 

@@ -81,7 +81,7 @@ def publish(
 
 
 def _check_all(first: CheckCommits | None, second: CheckCommits | None, commits: Sequence[ConcurrentCommit]) -> None:
-    """Call both checks of a commit that is about to be published. None: there is no such check."""
+    """Call each of two checks with the commits that completed since the write was planned. A check that is None is skipped."""
     if first is not None:
         first(commits)
     if second is not None:
@@ -89,7 +89,7 @@ def _check_all(first: CheckCommits | None, second: CheckCommits | None, commits:
 
 
 def _written_files(write: WriteContext, instant: str, stats: Sequence[WriteStat], *, rows: int) -> WrittenFiles:
-    """Return a description of the files that the write has written. The index is called with it before and after the commit.
+    """Return the description of the written files with which the index is called before and after the commit.
 
     An index that stores entries reads the keys of the files in tasks, which the `runner` of the description runs.
 

@@ -40,9 +40,11 @@ def partitions_to_overwrite(write: WriteContext, written: Collection[str]) -> li
 def partitions_to_delete(write: WriteContext, table: TableState) -> list[str]:
     """Return the partition paths that a delete_partition takes out of the table.
 
-    These are the partitions in `hoodie.datasource.write.partitions.to.delete` if set, otherwise the partitions of the incoming
-    rows, which Spark then evaluates. `*` in a name of the option stands for any characters. A name without `*` is returned even
-    if the table does not have the partition.
+    If `hoodie.datasource.write.partitions.to.delete` is set, its names are returned. A name with `*`, which stands for any
+    characters, is replaced by the partitions of the table that match it. A name without `*` is returned even if the table does
+    not have the partition.
+
+    If the option is not set, the partitions of the incoming rows are returned. Spark then evaluates the rows.
     """
     named = write.options[o.PARTITIONS_TO_DELETE]
     if not named:

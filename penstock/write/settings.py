@@ -47,9 +47,9 @@ class WriteSettings:
 
     @property
     def picks_newest(self) -> bool:
-        """Whether, of several incoming rows of a key, the one with the greatest ordering value is written.
+        """Whether only the incoming row with the greatest ordering value of each key is written.
 
-        If false, the last to arrive is written, or all of them (`keeps_repeats`).
+        If false, the last row of the key to arrive is written, or all its rows are (`keeps_repeats`).
         """
         if self.operation is Operation.UPSERT:
             return self.options[o.COMBINE_BEFORE_UPSERT]
@@ -57,7 +57,7 @@ class WriteSettings:
 
     @property
     def keeps_repeats(self) -> bool:
-        """Whether a log or a new file group takes all incoming rows of a key, not only the last one, as in Hudi.
+        """Whether an upsert writes all incoming rows of a key to a log or a new file group, as in Hudi, not only the last one.
 
         True for an upsert with `hoodie.combine.before.upsert=false`, unless `penstock.upsert.last.row.wins` is true.
         """

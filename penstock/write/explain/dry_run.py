@@ -72,8 +72,8 @@ def open_dry_run(
 
 
 def _unschedule_nothing(table: TableState, time: str) -> None:
-    """Raise AssertionError. Fills `WriteContext.unschedule`, which takes a clustering plan off the timeline, in a dry run.
+    """Raise AssertionError. A dry run sets this function as `WriteContext.unschedule` and never calls it.
 
-    A dry run never calls it.
+    A real write calls `unschedule` to take a clustering plan off the timeline.
     """
     raise AssertionError("a write that is only explained takes no plan off the timeline")

@@ -59,7 +59,10 @@ class _Batch:
 
 @dataclass(frozen=True)
 class _StoredRows:
-    """The stored rows of the keys to explain, and for each key its partition path and position in `rows`."""
+    """The stored rows of the keys to explain as an Arrow table, and for each key the place of its row.
+
+    The place is the partition path and the position in `rows`; None for a key that is not stored.
+    """
 
     rows: pa.Table
     #: For each key of the batch: the partition path of its stored row and the position in `rows`; None if the key is not stored.
@@ -120,7 +123,7 @@ def _choose_keys(prepared: PreparedRows, keys: Sequence[str] | None) -> Prepared
 
 
 def _combine_incoming(write: WriteContext, merger: Merger, staging: Staging, chosen: PreparedRows) -> _Batch | None:
-    """Stage the incoming rows, and combine them to one per key with the same rules as a write. Return None if there are no rows.
+    """Stage the incoming rows, and combine them to one per key as the write would. Return None if there are no rows.
 
     Args:
         staging: the folder in which the rows are staged.

@@ -53,7 +53,10 @@ class GroupPlan(HtmlFields):
 
 @dataclass(frozen=True)
 class WritePlan:
-    """What a write would do to the table: its file groups, and totals. Prints as a table with one line per file group."""
+    """What a write would do to the table: a `GroupPlan` for each file group, and totals.
+
+    Printed, it is a summary, then a report with one line per file group.
+    """
 
     operation: str
     index: str
@@ -72,11 +75,14 @@ class WritePlan:
 
     @property
     def write_amplification(self) -> float:
-        """The bytes that the write would write (rewritten and incoming, an estimate), divided by the incoming bytes."""
+        """An estimate of the bytes that the write would write, divided by the incoming bytes.
+
+        The bytes written are estimated as the incoming bytes and the sizes of the base files that would be rewritten.
+        """
         return (self.bytes_rewritten + self.bytes_incoming) / max(1, self.bytes_incoming)
 
     def __str__(self) -> str:
-        """Return the plan as text: a summary, then a table with one line per file group."""
+        """Return the plan as text: a summary, then one line per file group."""
         return self._to_table().to_text()
 
     __repr__ = __str__
@@ -86,7 +92,7 @@ class WritePlan:
         return self._to_table().to_html()
 
     def _to_table(self) -> ReportTable:
-        """Return the plan as a table with one line per file group. Its heading is the summary."""
+        """Return the plan as a `ReportTable` with one line per file group. Its heading is the summary."""
         title = (
             f"{self.operation} of {format_count(self.rows_incoming, 'row')} ({format_bytes(self.bytes_incoming)}) "
             f"by {self.index}: "

@@ -21,7 +21,7 @@ from penstock.write.tasks.task import InsertBucket
 
 @dataclass(frozen=True)
 class AssignedRows:
-    """Some new rows of an upsert, all of one partition path, and the file group that they are written to."""
+    """Some new rows of an upsert, all of one partition path, and the file group to which they will be written."""
 
     partition_path: str
     rows: NewRowRange
@@ -32,7 +32,8 @@ class AssignedRows:
 def assign_new_rows(new_rows: NewRowsResult, slices: Mapping[str, Sequence[FileSlice]], sizing: Sizing) -> list[AssignedRows]:
     """Assign the new rows of an upsert to file groups: fill small slices first, then open new file groups.
 
-    Each returned item becomes one task that writes a file group, or part of the task that changes the group anyway.
+    Each returned item is one part of the rows with its file group. If an existing file group also gets changes, the task that
+    changes it writes these rows too; otherwise they are a task of their own.
 
     Args:
         new_rows: names the Arrow file that lists the numbers of the new rows, and says how many each partition path has.
@@ -50,6 +51,8 @@ def assign_new_rows(new_rows: NewRowsResult, slices: Mapping[str, Sequence[FileS
 
 def assign_pieces(pieces: Iterable[Piece], slices: Mapping[str, Sequence[FileSlice]], sizing: Sizing) -> list[InsertBucket]:
     """Assign the staged rows of an insert to file groups: fill small slices first, then open new file groups.
+
+    Each returned `InsertBucket` is the rows for one file group.
 
     Args:
         pieces: where the staged rows are. A piece is consecutive rows of one partition path in a staged file.

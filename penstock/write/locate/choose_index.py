@@ -128,10 +128,10 @@ def _bloom(index: Index, why: str) -> ChosenIndex:
 
 
 def _measure_overlap(storage: Storage, files: Sequence[BaseFile]) -> float | None:
-    """Estimate how much the key ranges of base files overlap: 0 if no two ranges overlap, 1 if all do.
+    """Estimate how much the key ranges of base files overlap: the share of pairs of ranges that overlap, from 0 to 1.
 
-    Reads the footers of a few of the files, spread evenly over the list, and compares each pair of their key ranges. Return the
-    share of pairs that overlap; None if fewer than two of the footers have a key range.
+    Reads the footers of a few of the files, spread evenly over the list. Return None if fewer than two of these footers have a
+    key range.
     """
     if not files:
         return None

@@ -59,7 +59,10 @@ Group = tuple[str, str]
 
 @dataclass(frozen=True)
 class EntryTask:
-    """Task description of `look_up_keys`: look up the index entries of some of the incoming keys in the store."""
+    """Task description of `look_up_keys`: look up the index entries of some of the incoming keys in the store.
+
+    The keys are split into `parts` parts; the task looks up part number `part`.
+    """
 
     store: EntryStore
     timeline: Timeline
@@ -77,7 +80,10 @@ class EntryTask:
 
 @dataclass(frozen=True)
 class EntryResult:
-    """The result of `look_up_keys`: the file to which one task wrote which file group the entry of each key names."""
+    """The result of `look_up_keys`: the file that one task wrote. It lists, for each key, the file group that its entry names.
+
+    `groups` are these file groups; the file refers to them by position.
+    """
 
     file: str
     #: (partition path, file id) of the file groups. The column `place` of the file holds positions in this list.
@@ -151,14 +157,16 @@ def look_up_entries(
 ) -> EntryAnswers:
     """Look up the index entries of all incoming keys in the store, in one job.
 
-    Return which files hold the results, and the file groups that the entries name. The caller lists the slices of these file
-    groups, then `sort_answers` assigns the incoming rows to them.
+    Return the names of the files with the results, and the file groups that the entries name. The caller lists the slices of
+    these file groups, then `sort_answers` assigns the incoming rows to them.
 
     Args:
         store: the store that holds the entries.
         timeline: decides which entries are valid: those of completed commits.
         pieces: where the staged rows are.
         loading: how tasks load the incoming rows.
+        merger: the merger of the write.
+        runner: runs the job in Spark or on the driver.
         moves: whether a row whose entry names another partition moves to the partition of the incoming row.
         attempt: 0 for the first lookup of a write, 1 for the second. Part of the names of the files that tasks write.
     """

@@ -63,7 +63,7 @@ class Sizing:
         return file_slice.base_bytes + int(file_slice.log_bytes * (self.log_ratio or 0.0))
 
     def find_small_slices(self, slices: Sequence[FileSlice]) -> list[FileSlice]:
-        """Return the slices, of those in `slices`, to which a write adds new rows.
+        """Return those of `slices` to which a write adds new rows.
 
         - Copy-on-write: all slices with a small base file.
         - Merge-on-read, new rows go to base files: the smallest slices that have a small base file and no logs. Adding rows
@@ -91,7 +91,7 @@ class Sizing:
 def _is_being_compacted(file_slice: FileSlice) -> bool:
     """Whether a compaction of the file slice is pending.
 
-    If so, the base instant of the slice is that of the compaction, and its files have an older one.
+    If so, the slice's base instant is that of the compaction, and its base file or log files have an older one.
     """
     if file_slice.base_file is not None and file_slice.base_file.instant != file_slice.base_instant:
         return True
@@ -120,7 +120,7 @@ def read_sizing(table: TableState, options: Options) -> Sizing:
 
 
 def _read_sizes(table: TableState, instant: Instant) -> list[tuple[Any, ...]]:
-    """Return path, bytes and rows of each file that a commit wrote; nothing if the commit has been archived."""
+    """Return (path, bytes, rows) of each file that a commit wrote; nothing if the commit has been archived."""
     try:
         return read_stats(table.storage, table.base_path, instant, _SIZE_FIELDS, is_final=table.is_final(instant))
     except FileNotFoundError:  # the size of a record is an estimate
@@ -128,9 +128,9 @@ def _read_sizes(table: TableState, instant: Instant) -> list[tuple[Any, ...]]:
 
 
 def insert_ratio(table: TableState, options: Options) -> float | None:
-    """Return `hoodie.logfile.to.parquet.compression.ratio` if new rows go to logs; None if they go to base files.
+    """Return how many bytes of a base file one byte of a log counts as; None if new rows go to base files.
 
-    One byte of a log counts as this many bytes of a base file.
+    This is `hoodie.logfile.to.parquet.compression.ratio`.
     """
     return options[o.LOG_TO_PARQUET_RATIO] if table.is_merge_on_read and make_index(options).inserts_into_logs else None
 

@@ -21,7 +21,7 @@ def list_write_slices(
 ) -> dict[str, list[FileSlice]]:
     """Return the latest file slice of each file group, by partition path.
 
-    Slices of a merge-on-read table include the log files, and the base instant that new log files must have.
+    A slice of a merge-on-read table has its log files, and as base instant the one that new log files must have.
 
     Args:
         partitions: the partition paths to list; None: all.

@@ -1,9 +1,11 @@
 """Finds keys that this write and a concurrent commit both insert.
 
-Hudi, Delta and Iceberg let both rows in: the two writes touch different files. This check looks for the incoming keys in the
-files to which concurrent commits added rows, and nowhere else. A key of this write that is found there was not stored when this
-write located its keys. So the check costs nothing unless another commit added rows to the same partition, and then no more than
-reading the keys of these files.
+Hudi, Delta and Iceberg let both rows in, because the two writes touch different files. This check reads only the files to which
+concurrent commits added rows. If it finds a key of this write in them, both inserted it: the key was not stored when this write
+located its keys.
+
+The check costs nothing unless another commit added rows to the same partition. Then it costs at most reading the keys of the
+files with these rows.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ def check_new_keys(
 ) -> None:
     """Raise WriteConflict if a concurrent commit inserted a key that this write inserts too.
 
+    Do nothing for a delete, which inserts nothing, or for an index with buckets: two writes to one bucket are a conflict already.
+
     Args:
         pieces: where the staged rows of this write are.
         commits: the commits that completed since this write located its keys.
@@ -61,7 +65,7 @@ def check_new_keys(
 
 
 def _groups_with_inserts(commits: Sequence[ConcurrentCommit]) -> set[GroupId]:
-    """Return the file groups to which the commits added rows."""
+    """Return (partition path, file id) of the file groups to which the commits added rows."""
     groups: set[GroupId] = set()
     for commit in commits:
         for stat in commit.metadata.stats:
@@ -84,7 +88,7 @@ def _list_slices(write: WriteContext, rules: UpsertRules, groups: set[GroupId]) 
 def _look_for_keys(
     rules: UpsertRules, pieces: Sequence[Piece], slices: dict[str, list[FileSlice]], runner: Runner
 ) -> list[tuple[TagTask, TagResult]]:
-    """Look for the keys of the staged rows in file slices. Return the tasks with their results."""
+    """Look for the keys of the staged rows in file slices. Return each task with its result, which names the hit file."""
     sets: list[tuple[Piece, ...]] = [tuple(pieces)]
     if not rules.index.is_global:
         sets = [tuple(piece for piece in pieces if piece.path == path) for path in slices]

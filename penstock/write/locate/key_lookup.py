@@ -46,9 +46,9 @@ _WIDE = 0.5
 
 @dataclass(frozen=True)
 class KeyMatches:
-    """The rows of one base file that have a wanted key (a key of an incoming row).
+    """The rows of one base file whose key is wanted (the key of an incoming row).
 
-    `old` and `key` are arrays with one element for each of these rows.
+    `old` holds the number of each of these rows in the file, `key` the position of its key among the wanted keys.
     """
 
     #: The numbers of the rows in the file.

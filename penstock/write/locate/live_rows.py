@@ -26,7 +26,10 @@ from penstock.storage import Storage
 
 @dataclass(frozen=True)
 class LivingRows:
-    """The merged rows of a file slice that have one of the wanted keys. Rows that a log file has deleted are left out."""
+    """The rows of a file slice that have a wanted key, with base file and logs merged. Rows that a log deleted are left out.
+
+    `key` holds, for each row, the position of its key among the wanted keys.
+    """
 
     #: The position of each row's key in the array of wanted keys.
     key: Positions
@@ -60,7 +63,7 @@ def look_up_merged(
 
 
 def are_dead(storage: Storage, file_slice: FileSlice, rules: MergeRules, keys: pa.Array) -> Flags:
-    """Return a mask over the keys: true where a log file of the slice has deleted the key, and no later row brought it back.
+    """Return a mask over the keys: true if a log file of the slice has deleted the key, and no later row inserts it again.
 
     Args:
         rules: how base file and log files are merged.

@@ -191,7 +191,8 @@ def _decide_fates(
 ) -> Fates:
     """Return the `Fate` of the stored row of each hit (pair of a stored and an incoming row with the same key) of a file slice.
 
-    - MERGE (the merger decides later): the index does not move rows, both rows are of the same partition, or the row is deleted.
+    - MERGE (the merger decides later): the index does not move rows, both rows are of the same partition, or the incoming row or
+      the merger deletes the key.
     - MOVE (the stored row is removed): the incoming row is of another partition, and the merger does not keep the stored row.
     - TOUCH (the stored row stays and counts as written): the incoming row is of another partition, but the merger keeps the
       stored row, for example because the incoming row is older.
@@ -199,8 +200,8 @@ def _decide_fates(
     Args:
         new: the number of each hit's incoming row.
         partitions: the partition path of each incoming row.
-        read_stored: returns the columns that the merger needs of the stored rows of some hits. Its argument is the positions of
-            these hits.
+        read_stored: a function that reads stored rows, with the columns that the merger needs. It is called with the positions of
+            the hits whose stored rows are needed.
     """
     fates = np.full(len(new), Fate.MERGE, np.int8)
     if not task.moves:
@@ -238,11 +239,13 @@ def _read_from_base_file(task: TagTask, file_slice: FileSlice, incoming: TaskRow
 
 
 def _take_in_order(rows: pa.Table, order: Positions, hits: Positions) -> pa.Table:
-    """Return the stored rows of some hits (pairs of a stored and an incoming row), in the order of `hits`.
+    """Pick the stored rows of some hits (pairs of a stored and an incoming row) out of rows that were read before.
+
+    Return them in the order of `hits`.
 
     Args:
         rows: the stored rows, in any order.
-        order: the position in `rows` of each hit's stored row.
-        hits: the positions in `order` of the hits to return.
+        order: for each hit, the position of its stored row in `rows`.
+        hits: the positions in `order` of the hits whose rows are returned.
     """
     return take_rows(rows, order[hits])

@@ -55,7 +55,7 @@ class FoldTask:
 
 @dataclass(frozen=True)
 class FoldResult:
-    """The result of `fold_rows`: where the rows are staged now, if a key had several rows."""
+    """The result of `fold_rows`: the pieces of the new staged file; None if no key had several rows and nothing was written."""
 
     #: The new pieces (consecutive rows of a staged file), with one row per key. None if the rows of the task had one row per key
     #: already.
@@ -144,7 +144,7 @@ def fold_rows(task: FoldTask) -> FoldResult:
 
 
 def _read_ordering(task: FoldTask, tables: Sequence[pa.Table]) -> pa.ChunkedArray | None:
-    """Return the ordering values of all tables; None if the task has no ordering column.
+    """Return the ordering values of the rows of several Arrow tables, in one array; None if the task has no ordering column.
 
     Raises:
         SchemaError: an ordering value is null.

@@ -45,7 +45,10 @@ class CrossingColumns:
 
 @dataclass(frozen=True)
 class PartitionRows:
-    """Incoming rows of one partition path, with their record keys, as a worker has received them from Spark."""
+    """Incoming rows of one partition path, in the types that data files store, with their record keys.
+
+    `keys` is None if the writer generates record keys.
+    """
 
     path: str
     #: The data columns, without meta columns.
@@ -56,7 +59,10 @@ class PartitionRows:
 
 @dataclass(frozen=True)
 class GroupedRows:
-    """Incoming rows, one partition path after the other."""
+    """Incoming rows in one Arrow table, sorted by partition path.
+
+    The rows of path number i are those from `starts[i]` up to, but not including, `starts[i + 1]`.
+    """
 
     #: The partition paths.
     paths: tuple[str, ...]
@@ -90,9 +96,12 @@ def split_by_partition(crossing: CrossingColumns, batch: pa.RecordBatch | pa.Tab
 
 
 def group_by_partition(crossing: CrossingColumns, batch: pa.RecordBatch | pa.Table) -> GroupedRows:
-    """Return the rows of a batch, which has rows, sorted by partition path and cast to the types that data files store.
+    """Return the rows of a batch sorted by partition path, and cast to the types that data files store.
 
     Rows of a path keep their order. The paths are in the order of their first rows.
+
+    Args:
+        batch: rows as Spark sent them; at least one row.
 
     Raises:
         RecordKeyError: a record key is null or empty.

@@ -102,7 +102,7 @@ def mark_bare(frame: DataFrame) -> DataFrame:
 class Incoming(Protocol):
     """The incoming rows of a write: a DataFrame (`rows`), and the Parquet files that hold the same rows (`files`).
 
-    `files` is None if workers cannot read the rows directly from files.
+    `files` is None if workers must receive the rows from Spark.
     """
 
     @property
@@ -250,9 +250,10 @@ def _read_footer(storage: Storage, expected: pa.Schema, path: str) -> _InputFile
 
 
 def _task_bytes(conf: Any, total_bytes: int) -> tuple[int, int]:
-    """Return how many bytes a task reads, and how many bytes opening a file counts as.
+    """Return the two numbers of bytes by which Spark splits files over tasks: the most that a task reads, and the open cost.
 
-    This is the formula by which Spark splits files: `spark.sql.files.maxPartitionBytes`, or less so that all cores have work.
+    The first is `spark.sql.files.maxPartitionBytes`, or less so that all cores have work. The second is
+    `spark.sql.files.openCostInBytes`: each file that a task opens counts as this many more bytes.
 
     Args:
         conf: the configuration of the Spark session.
@@ -277,8 +278,8 @@ def _pack_tasks(files: Sequence[_InputFile], task_bytes: int, open_cost: int) ->
     """Yield the file parts of each task. Small files share a task; a large file is cut between row groups.
 
     Args:
-        task_bytes: how many bytes a task reads.
-        open_cost: how many bytes opening a file counts as.
+        task_bytes: the most bytes that a task reads, unless a single row group has more.
+        open_cost: how many bytes are added to a task for each file part that it opens.
     """
     waiting: list[FilePart] = []
     weight = 0

@@ -68,7 +68,10 @@ class PreparedRows:
         return self.make_rows()
 
     def with_rows(self, rows: DataFrame) -> PreparedRows:
-        """Return a copy with these rows instead. Its `files` are None, because the input files do not hold the new rows."""
+        """Return a copy with the DataFrame `rows` in place of its own, and with `files` set to None.
+
+        The input files do not hold the new rows.
+        """
         return replace(self, make_rows=lambda: rows, files=None)
 
 

@@ -94,9 +94,10 @@ class StagedRows:
     pieces: tuple[Piece, ...]
 
     def with_folder_of(self, change: Change) -> StagedRows:
-        """Return a copy whose further files go to the work folder of `change`. The staged rows stay where they are.
+        """Return a copy with the same pieces, whose folder for further staged files is that of `change`.
 
-        A write that runs again after a conflict has a new instant, and must not create the same files again.
+        A write that runs again after a conflict has a new change with a new instant. In the old folder it would create files of
+        the same names again.
         """
         return replace(self, staging=replace(self.staging, folder=_staging_folder(change)))
 
@@ -175,9 +176,9 @@ def make_runner(write: WriteContext, pieces: Sequence[Piece]) -> Runner:
 
 
 def read_pieces(staging: Staging, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
-    """Yield the rows of each piece (consecutive rows of a staged file) as a table, mapped from the file.
+    """Yield the rows of each piece (consecutive rows of a staged file) as an Arrow table, mapped from the file.
 
-    The table has the data columns, and the record key (`KEY`) unless the table generates keys.
+    It has the data columns, and the record key (`KEY`) unless the writer generates keys.
     """
     # The next task description of the same Spark task mostly reads the same files, and rows of the same batches.
     files: dict[str, ArrowFile] = shared_in_part(_FILES)
@@ -195,7 +196,13 @@ def read_pieces(staging: Staging, pieces: Sequence[Piece]) -> Iterator[pa.Table]
 
 
 def _keep_batch(batches: dict[str, pa.RecordBatch], place: str, batch: pa.RecordBatch) -> None:
-    """Add a batch with rows of several pieces to the batches that tasks share. If there are many, drop the oldest one."""
+    """Add a record batch to the dict of batches that the task descriptions of a Spark task share. If it is full, drop the oldest.
+
+    Args:
+        batches: the dict: file and number of a batch → batch.
+        place: the key for the batch: the staged file and the number of the batch in it.
+        batch: a batch with rows of several pieces, which other descriptions may read too.
+    """
     if len(batches) >= _KEPT_BATCHES:
         del batches[next(iter(batches))]
     batches[place] = batch
@@ -240,7 +247,7 @@ def _add_arrival(batches: Iterator[pa.RecordBatch], first: int) -> Iterator[pa.R
 
 
 class _WaitingRows:
-    """Tables of rows that are not written yet, with the sums of their rows and bytes."""
+    """Rows that are not written to a staged file yet, as a list of Arrow tables, and how many rows and bytes they have."""
 
     def __init__(self) -> None:
         self.tables: list[pa.Table] = []
@@ -248,13 +255,17 @@ class _WaitingRows:
         self.size_bytes = 0
 
     def add(self, table: pa.Table, size_bytes: int) -> None:
-        """Append a table, which has this many bytes."""
+        """Append the rows of an Arrow table.
+
+        Args:
+            size_bytes: the bytes of these rows.
+        """
         self.tables.append(table)
         self.rows += table.num_rows
         self.size_bytes += size_bytes
 
     def extend(self, other: _WaitingRows) -> None:
-        """Append all tables of `other`."""
+        """Append all rows of `other`."""
         self.tables += other.tables
         self.rows += other.rows
         self.size_bytes += other.size_bytes

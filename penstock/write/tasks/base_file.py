@@ -58,7 +58,7 @@ class FileMerge:
 
 @dataclass(frozen=True)
 class MergedFile:
-    """The result of `merge_base_file`: the write stat of the new file, and which incoming keys were in the old file."""
+    """The result of `merge_base_file`: the write stat of the new file, and which incoming rows have a key of the old file."""
 
     stat: WriteStat
     #: The numbers of the incoming rows whose key is in the old base file.
@@ -126,7 +126,7 @@ def add_to_base_file(
 
 
 def drop_deletes(rows: PartitionRows, merger: Merger) -> PartitionRows:
-    """Return the new rows to write, in the form in which the merger stores them. Deletes among the rows are left out."""
+    """Return the rows without deletes, and in the form in which the merger stores a new row."""
     is_kept, stored = merger.insert(rows.table)
     keys = rows.keys
     if keys is not None and not is_kept.all():
@@ -144,9 +144,11 @@ def _read_with_hits(
 ) -> Iterator[tuple[pa.Table, Hits]]:
     """Yield each row group of the old base file with its hits (pairs of a stored and an incoming row with the same key).
 
-    In these hits stored rows are numbered from the start of the row group. If `merge.hits` has row numbers of the base file, its
-    pairs are split by row group. If it names incoming rows only, their keys are looked for in the row group. If it is None, the
-    keys of all incoming rows are.
+    In these hits the number of a stored row counts from the start of its row group. They are found in one of three ways:
+
+    - `merge.hits` has the numbers of the stored rows: its pairs are split by row group.
+    - `merge.hits` lacks these numbers: the keys of its incoming rows are looked for in the row group.
+    - `merge.hits` is None: the keys of all incoming rows are looked for in the row group.
 
     Args:
         file: the old base file.

@@ -52,7 +52,7 @@ class Hits:
 
     @property
     def have_positions(self) -> bool:
-        """Whether the row number in the base file is known for every stored row of these pairs."""
+        """Whether the stored row of every pair is known by its row number in the base file. If not, it is found by its key."""
         return bool((self.old >= 0).all())
 
 

@@ -150,7 +150,7 @@ def _check_ordering(rows: pa.Table, settings: LogSettings) -> None:
 
 
 def _delete_before(writer: LogWriter, append: LogAppend, rows: pa.Table, positions: Positions | None) -> None:
-    """Write a delete block with the keys of `rows`. The caller then writes `rows` themselves.
+    """Write a delete block with the keys of some rows. The caller then writes the rows themselves to a data block.
 
     The batch deletes these keys and inserts them again, so readers must not merge `rows` with the stored rows.
 
@@ -173,7 +173,7 @@ def _are_positions_known(target: FileSlice, hits: Hits) -> bool:
 class RollingLogWriter:
     """Writes new rows of one partition to logs. When a log is full, the next rows go to the log of another, new file group.
 
-    A log is full when the base file that a compaction would make of it is estimated to have the greatest size of a base file.
+    A log is full when a compaction would make a base file of the maximum size out of it, by estimate.
 
     Args:
         target: the slice whose log takes the first rows; None: they go to a new file group.
@@ -250,10 +250,11 @@ class _DeleteEntries:
         self.positions: list[Positions] = [NO_ROWS]
 
     def add(self, rows: pa.Table, positions: Positions | None) -> None:
-        """Add an entry for each row of `rows`, with the row's ordering value. The rows are deletes of their keys.
+        """Add a delete entry for the key of each row, with the row's ordering value.
 
         Args:
-            positions: the positions of the deleted rows in the base file; None if they are not known.
+            rows: incoming rows that delete their keys.
+            positions: the positions in the base file of the stored rows that are deleted; None if they are not known.
         """
         values = find_column(rows, self._ordering) if self._ordering else None
         self._keys.append(rows[KEY])
@@ -265,7 +266,7 @@ class _DeleteEntries:
         """Add an entry without ordering value for each key. Readers delete the key whatever the ordering value of the stored row.
 
         Args:
-            positions: the positions of the deleted rows in the base file.
+            positions: the positions in the base file of the stored rows that are deleted.
         """
         self._keys.append(keys)
         self._values.append(len(keys))

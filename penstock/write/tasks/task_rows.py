@@ -44,12 +44,13 @@ class TaskRows:
     A piece is consecutive rows of a staged file.
 
     Attributes:
-        rows: the numbers of the rows to write: the newest row of each key. From `choose_task_rows`: all loaded rows.
-        keys: the record keys of `rows`. Empty from `choose_task_rows`.
+        rows: the numbers of the rows to write: the newest row of each key. If `choose_task_rows` made the object: all loaded
+            rows.
+        keys: the record keys of `rows`. If `choose_task_rows` made the object: empty.
 
     Args:
-        tables: the loaded rows, in the order of their numbers.
-        numbers: the numbers of the rows in `tables`, ascending; None: `tables` hold all rows of the pieces.
+        tables: Arrow tables with the loaded rows, in the order of their numbers.
+        numbers: the numbers of the loaded rows, ascending; None: all rows of the pieces are loaded.
     """
 
     def __init__(self, tables: Sequence[pa.Table], rows: Positions, keys: pa.Array, numbers: Positions | None = None) -> None:
@@ -66,7 +67,7 @@ class TaskRows:
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of the tables that `take` returns: the columns of the loaded rows."""
+        """The schema of the Arrow tables that `take` returns: the columns of the loaded rows."""
         return self._tables[0].schema
 
     def take(self, numbers: Positions, columns: Sequence[str] | None = None) -> pa.Table:
@@ -161,9 +162,9 @@ def choose_task_rows(settings: TaskRowsSettings, pieces: Sequence[Piece], number
 
 
 def _take_from_each(tables: Iterable[pa.Table], numbers: Positions) -> Iterator[pa.Table]:
-    """Yield from each table its rows with these numbers. Tables without any of these rows are skipped.
+    """Yield from each Arrow table its rows with these numbers. Skip a table that has none of them.
 
-    The first table is yielded even if it is empty, because its schema is needed.
+    The first one is yielded even if it has none, because its schema is needed.
 
     Args:
         numbers: row numbers, counted over all tables, ascending.
@@ -177,9 +178,9 @@ def _take_from_each(tables: Iterable[pa.Table], numbers: Positions) -> Iterator[
 
 
 def _select_columns(tables: Iterable[pa.Table], settings: TaskRowsSettings, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield each table with only the named columns, the ordering column, `ARRIVAL` and `KEY`.
+    """Yield each Arrow table with only the named columns, the ordering column, `ARRIVAL` and `KEY`.
 
-    Columns that a table lacks are left out.
+    A column that it lacks is left out.
     """
     names = [*columns, settings.ordering] if settings.ordering else list(columns)
     for table in tables:
@@ -189,12 +190,12 @@ def _select_columns(tables: Iterable[pa.Table], settings: TaskRowsSettings, colu
 
 
 def _drop_arrival(table: pa.Table) -> pa.Table:
-    """Return the table without the column `ARRIVAL`, if it has one."""
+    """Return the rows of an Arrow table without the column `ARRIVAL`, if it has one."""
     return table.drop_columns([ARRIVAL]) if ARRIVAL in table.column_names else table
 
 
 def _concat_keys(tables: Sequence[pa.Table]) -> pa.ChunkedArray:
-    """Return the record keys of all tables, concatenated."""
+    """Return the record keys of the rows of several Arrow tables, in one array."""
     chunks: list[pa.Array] = []
     for table in tables:
         chunks += table[KEY].chunks
@@ -202,13 +203,13 @@ def _concat_keys(tables: Sequence[pa.Table]) -> pa.ChunkedArray:
 
 
 def ordering_values(tables: Sequence[pa.Table], column: str) -> pa.ChunkedArray:
-    """Return the values of the ordering column of all tables, concatenated.
+    """Return the values of the ordering column of several Arrow tables, in one array.
 
     Args:
         column: the name of the ordering column; `a.b` is a field of a struct.
 
     Raises:
-        SchemaError: a table does not have the column.
+        SchemaError: one of the tables does not have the column.
     """
     chunks: list[pa.Array] = []
     for table in tables:
@@ -235,9 +236,9 @@ def missing_ordering(column: str, columns: Sequence[str]) -> str:
 
 
 def _hold(tables: Iterator[pa.Table], settings: TaskRowsSettings) -> list[pa.Table]:
-    """Return the tables unchanged if they have at most `settings.memory_bytes`; otherwise spill them to a local file.
+    """Return the Arrow tables as a list, in memory if they have at most `settings.memory_bytes`.
 
-    Then the result is the same tables, mapped from that file.
+    If they have more, write them to a local spill file and return them mapped from that file.
     """
     held: list[pa.Table] = []
     size_bytes = 0
@@ -250,7 +251,7 @@ def _hold(tables: Iterator[pa.Table], settings: TaskRowsSettings) -> list[pa.Tab
 
 
 def _pop_all(tables: list[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the tables and remove each from the list, so that its memory is free once it is written to the spill file."""
+    """Yield the Arrow tables and remove each from the list, so that its memory is free once it is written to the spill file."""
     while tables:
         yield tables.pop(0)
 

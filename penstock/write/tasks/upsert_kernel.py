@@ -185,11 +185,11 @@ def _with_repeats(task: UpsertTask, new_rows: Positions) -> Positions:
 
 
 def _repeat_hits(task: PartitionTask | GroupTask, hits: Hits) -> Hits:
-    """Return the hits (pairs of a stored and an incoming row with the same key) to append to a log.
+    """Return the hits (pairs of a stored and an incoming row with the same key) whose incoming rows are appended to a log.
 
-    If the write combines the rows of a key, these are `hits`. If it keeps all of them (`UpsertRules.keeps_repeats`), each stored
-    row is paired with every incoming row of its key, and readers of the log combine the rows. A merge into a base file always
-    takes the last row of a key.
+    If the write combines the incoming rows of a key, these are `hits`. If it keeps all of them (`UpsertRules.keeps_repeats`),
+    each stored row is paired with every incoming row of its key, and readers of the log combine the rows. A merge into a base
+    file always takes the last row of a key.
 
     Args:
         hits: pairs of a stored row and the last incoming row of its key.
