@@ -175,10 +175,10 @@ def _pickle_parts(tasks: Sequence[Any], parts: int) -> list[bytes]:
 def _run_parts(
     kernel: Callable[[Task], Any], pickled_parts: Sequence[bytes], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Run the kernel for the task descriptions of one Spark task, in a worker; yield the encoded results in one batch per part.
+    """Run the kernel for the task descriptions of one Spark task, in a worker; yield one batch of encoded results per part.
 
     Args:
-        pickled_parts: the task descriptions of each part of the job, by `_pickle_parts`.
+        pickled_parts: the task descriptions of all parts of the job, as `_pickle_parts` returns them.
         batches: the input of the Spark task. Column 0 holds the numbers of the parts to run.
     """
     spark_task = this_task()

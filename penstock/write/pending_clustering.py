@@ -26,15 +26,16 @@ _ALLOW_UPDATES = "SparkAllowUpdateStrategy"
 
 
 def resolve_clustering_conflicts(table: TableState, change: Change, touched: Collection[Group], unschedule: Unschedule) -> None:
-    """Raise WriteConflict if the write changes file groups of a pending clustering; or, if allowed, remove the clustering plan.
+    """Check the file groups that a write changes against pending clusterings. Do nothing if no clustering plan has one of them.
 
-    `hoodie.clustering.updates.strategy` says whether the changes are allowed. If they are, the plan is removed from the timeline
-    if `hoodie.clustering.rollback.pending.replacecommit.on.conflict` is true; otherwise nothing is done here. The changed file
-    groups are checked again when the write is published (`commit/conflicts.py`).
+    By default this raises WriteConflict. If `hoodie.clustering.updates.strategy` allows the changes, and
+    `hoodie.clustering.rollback.pending.replacecommit.on.conflict` is true, the clustering plan is removed from the timeline. If
+    the latter option is false, the plan stays, and the clustering fails when it runs. The changed file groups are checked again
+    when the write is published (`commit/conflicts.py`).
 
     Args:
-        table: the table, with a timeline that was loaded after the write took its instant. A clustering that is planned later
-            has a later instant.
+        table: the table, with a timeline that was loaded after the write took its instant. A clustering that is planned later has
+            a later instant.
         touched: the file groups that the write changes.
         unschedule: removes the plan of a clustering from the timeline.
 

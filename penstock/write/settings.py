@@ -167,7 +167,7 @@ def _ordering_field(options: Options, columns: frozenset[str]) -> str | None:
 
 
 def _named_ordering(options: Options) -> str | None:
-    """Return the ordering column that the options name; None if they name none. Its default does not count."""
+    """Return the ordering column that the options set; None if they set none, even though the option has a default."""
     return options[o.PRECOMBINE_FIELD] if options.is_set(o.PRECOMBINE_FIELD) else None
 
 

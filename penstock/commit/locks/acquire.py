@@ -28,7 +28,7 @@ class HeldLock:
 
 @contextmanager
 def hold_lock(lock: LockProvider, instant: str = "") -> Iterator[HeldLock]:
-    """Hold a lock while the `with` block runs. It is released whatever ends the block, also Ctrl-C.
+    """Hold a lock while the `with` block runs, and yield the acquired lock. It is released whatever ends the block, also Ctrl-C.
 
     One attempt waits `hoodie.write.lock.wait_time_ms`. There are `hoodie.write.lock.client.num_retries` further attempts, with
     pauses of at most `hoodie.write.lock.client.wait_time_ms_between_retry`, with jitter.
@@ -37,7 +37,7 @@ def hold_lock(lock: LockProvider, instant: str = "") -> Iterator[HeldLock]:
         instant: the instant that will be published, which `LockProvider.holder` shows to other processes.
 
     Raises:
-        LockTimeout: another writer holds the lock.
+        LockTimeout: another writer held the lock in every attempt.
         StorageError: the server or storage failed.
     """
     try:
@@ -61,7 +61,7 @@ def _acquire(lock: LockProvider, instant: str) -> HeldLock:
 
 
 def _timeout(lock: LockProvider, attempts: int, waited_s: float) -> LockTimeout:
-    """Build the error that says who holds the lock, since when, and what to do."""
+    """Return the LockTimeout for a lock that was not acquired. It says who holds the lock, since when, and what to do."""
     options = lock.context.options
     holder = lock.holder()
     held = f"held by {holder.describe()}" if holder else "free again now"

@@ -87,7 +87,11 @@ class DynamoDbLock(LockProvider):
                     return False
 
     def _is_free(self, item: dict[str, Any] | None) -> bool:
-        """Whether the lock may be acquired: there is no item, it is released, or its lease has expired."""
+        """Whether the lock may be acquired.
+
+        It may if there is no item, if the item is marked as released, if the holder's process has ended, or if the lease has
+        expired.
+        """
         if item is None or item.get(_RELEASED, {}).get("S") == "1":
             return True
         holder = _holder_of(item)

@@ -1,13 +1,14 @@
 """The lock `filesystem`: the file `lock` in `.hoodie`, at the same place as that of Hudi's FileSystemBasedLockProvider.
 
-The file exists as long as the lock is held, so Penstock and Hudi exclude each other. Penstock's file names its holder. Hudi's is
-empty or names a thread; and Hudi deletes the file of another holder when its own wait ends, so `is_held` reads the file.
+The file exists as long as the lock is held, so Penstock and Hudi exclude each other. A file of Penstock names its holder. A file
+of Hudi is empty or names a thread. A writer of Hudi that waits too long for the lock deletes the file, although another holder
+wrote it. Therefore `is_held` reads the file.
 
-The lock of a dead holder is taken over when its file is older than `hoodie.write.lock.filesystem.expire`; or at once, if the file
-names a process of this machine that has ended. Two contenders must not both take over: the second would delete the new file of
-the first. So a contender first creates a guard file whose name has the content and time of the old file in it. It deletes the
-old file only if it has created the guard and the old file has not changed. The lock `storage` needs no such care, and is safe
-also if a contender is stopped at the worst moment.
+A contender takes the lock over if its file is older than `hoodie.write.lock.filesystem.expire`; or at once, if the file names a
+process of this machine that has ended. Two contenders must not both do so: the second would delete the new file of the first. So
+a contender first creates a guard file, named by a hash of the old file's content and time. It deletes the old file only if it has
+created the guard and the old file has not changed. The lock `storage` needs no guards, and is safe also if a contender is stopped
+at the worst moment.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from penstock.hive_metastore import metastore_types
 
 
 class LockConnection:
-    """A connection to one of several metastores that serve the same tables. Calls of several threads take turns."""
+    """A connection to one of several metastores that serve the same tables. Threads may share it: one call runs at a time."""
 
     def __init__(self, addresses: Sequence[tuple[str, int]], timeout_s: float) -> None:
         self._addresses = addresses

@@ -202,7 +202,7 @@ class HiveMetastoreLock(LockProvider):
 
     @contextmanager
     def _typed_errors(self) -> Iterator[None]:
-        """Convert errors of the network inside the `with` block to Penstock's errors. Answers of the metastore pass unchanged."""
+        """Convert errors of the network in the `with` block to Penstock's. Errors that the metastore answers pass unchanged."""
         types = self._types
         answers = (types.NoSuchObjectException, types.NoSuchLockException, types.NoSuchTxnException, types.TxnAbortedException)
         try:
@@ -218,7 +218,7 @@ class HiveMetastoreLock(LockProvider):
 
 
 def _is_refused(error: Exception) -> bool:
-    """Whether the metastore did not accept the connection, so that the call was never sent and may be repeated."""
+    """Whether the metastore refused the connection. Then the call was never sent, and may be repeated."""
     from thriftpy2.transport import TTransportException
 
     return isinstance(error, TTransportException) and error.type == TTransportException.NOT_OPEN

@@ -48,7 +48,10 @@ class InProcessLock(LockProvider):
         return self._slot.turns.current == mine.owner
 
     def holder(self) -> LockHolder | None:
-        """Return this process, with instant and time of the thread that holds the lock; None if the lock is free."""
+        """Return the holder of the lock: this process, with the instant of the thread that holds it and the time of its request.
+
+        Return None if the lock is free.
+        """
         owner = self._slot.turns.current
         return None if owner is None else self._slot.holders.get(owner)
 

@@ -77,14 +77,14 @@ class LockHolder:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the process of the holder is known to have ended. False for a process of another machine."""
+        """Whether the process of the holder is known to have ended. Always False for a process of another machine."""
         if self.pid is None or not self.machine:
             return False
         return has_ended(Process(self.host, self.machine, self.pid, self.process_started))
 
     @property
     def since(self) -> datetime | None:
-        """When the lock was acquired, in UTC; None if unknown."""
+        """When the holder acquired the lock or began to acquire it, in UTC; None if unknown."""
         return None if self.since_ms is None else datetime.fromtimestamp(self.since_ms / 1000, timezone.utc)
 
     def describe(self) -> str:
@@ -120,7 +120,7 @@ class Turns:
             return self._changed.wait_for(lambda: not self._queue or self._queue[0] == owner, timeout_s)
 
     def leave(self, owner: str) -> None:
-        """End the turn of the owner, or its wait. Does nothing if the owner has neither."""
+        """Remove the owner from the queue, whether it has its turn or waits. Does nothing if the owner is not in the queue."""
         with self._changed:
             if owner in self._queue:
                 self._queue.remove(owner)

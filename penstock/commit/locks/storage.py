@@ -2,16 +2,17 @@
 
 The files are in `.hoodie/.aux/locks`:
 
-* `<n>.lease` is created exclusively by the writer that acquires the lock as its n-th holder. No other process ever writes it.
-  The holder replaces it to renew its lease.
+* `<n>.lease` is created exclusively by the writer that acquires the lock as its n-th holder. No other process ever writes it. The
+  holder replaces it to renew its lease.
 * `<n>.released` ends lease n: its holder has released the lock, or a user has broken it.
 
-The greatest number is the state of the lock. If it is released, or its lease has expired, a contender creates the next number; of
-several contenders one succeeds. So a take-over is one atomic step, it cannot hit a later holder, and the number grows with
-every holder: it is a fencing number. `docs/decisions/0017-storage-lock.md` has the reasons and the proof.
+The lease with the greatest number decides whether the lock is free. If it is released or expired, a contender creates the lease
+file of the next number; if several contenders try, one succeeds. So a take-over is one atomic step, and it cannot hit a later
+holder. The number grows with every holder, so it is a fencing number. `docs/decisions/0017-storage-lock.md` has the reasons and
+the proof.
 
-Hudi 1.x has a storage lock with another file, which Hudi changes by a conditional put. The two do not exclude each other, so this
-lock refuses a table that has that file.
+Hudi 1.x has a storage lock with another file, which Hudi changes by a conditional put. That lock and this one do not exclude each
+other, so this lock refuses a table that has the file of Hudi's.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class _Files:
 
     @property
     def is_released(self) -> bool:
-        """Whether the latest lease was released, or there is none."""
+        """Whether the latest lease was released, or the lock was never acquired."""
         return self.latest == 0 or self.latest in self.released
 
     def list_old(self) -> list[int]:
@@ -210,7 +211,10 @@ class StorageLock(LockProvider):
         return _decode(content or b"")[0]
 
     def _is_free(self, files: _Files) -> bool:
-        """Whether the lock may be acquired: it was released, its holder's process has ended here, or its lease has expired."""
+        """Whether the lock may be acquired: the latest lease is released or expired, or its holder's process has ended.
+
+        Only the end of a process of this machine is noticed before its lease expires.
+        """
         if files.is_released:
             return True
         content = self._read(files.latest)

@@ -71,7 +71,7 @@ class _StoredRows:
 
 @dataclass(frozen=True)
 class _MergeResult:
-    """What the merger decided for one key, with the row before and after the merge."""
+    """What the merger decided for one key, with the stored row and the row after the merge."""
 
     #: The merger's `Choice`; None if the key is not stored.
     choice: np.int8 | None

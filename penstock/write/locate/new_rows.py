@@ -40,7 +40,10 @@ class NewRowsTask:
 
 @dataclass(frozen=True)
 class NewRowsResult:
-    """The result of `find_new_rows`: the Arrow file that lists the numbers of the new rows, ordered by partition path."""
+    """The result of `find_new_rows`: the Arrow file that lists the numbers of the new rows, ordered by partition path.
+
+    `rows_by_path` says how many new rows each partition path has, in the order of the file.
+    """
 
     file: str
     #: (partition path, number of new rows), in the order of the file.

@@ -63,7 +63,7 @@ class FoldResult:
 
 
 def stage_combined_rows(write: WriteContext, change: Change, merger: Merger) -> StagedRows:
-    """Stage the incoming rows of an insert, combined to one per key if the options ask for it (`wants_one_row_per_key`)."""
+    """Stage the incoming rows of an insert. Combine them to one per key if the options ask for it (`wants_one_row_per_key`)."""
     if merger.folds and wants_one_row_per_key(write.prepared, write.settings):
         staged = stage_rows(write, change, write.prepared, numbered=write.index.is_global)
         return fold_staged_rows(write, staged, merger)
@@ -192,11 +192,13 @@ def _stage_again(task: FoldTask, batch: FoldedBatch, rows: pa.Table, keys: pa.Ar
 
 
 def _mark_columns(batch: FoldedBatch, rows: int) -> dict[str, Flags]:
-    """Return the boolean columns `FRESH` and `GONE`, by name, that are staged with the combined rows; only those that are needed.
+    """Return the columns `FRESH` and `GONE` of the combined rows, as name → mask. A column that no row needs is left out.
 
-    `FRESH` is true if the key was deleted before its last rows came, so that the stored row must not be merged. `GONE` is true if
-    the key is to be deleted. Each column has one element per row before combining; of a key with several rows, the row that the
-    combined row replaces has the value.
+    - `FRESH` is true if incoming rows deleted the key and then inserted it again. The stored row must not be merged then.
+    - `GONE` is true if the key is to be deleted.
+
+    Each mask has one element per row before combining. Of a key with several rows, only the element of the row that the combined
+    row replaces may be true.
 
     Args:
         rows: the number of rows before combining.

@@ -227,7 +227,7 @@ def check_column_names(names: Iterable[str]) -> None:
 
 
 def check_columns(struct: StructType) -> None:
-    """Raise SchemaError if there is no column, two have the same name, ignoring case, or `_hoodie_is_deleted` is not boolean."""
+    """Raise SchemaError if there is no column, two have equal names (ignoring case), or `_hoodie_is_deleted` is not boolean."""
     if not struct.names:
         raise SchemaError("the rows have no columns; select the columns that the table needs")
     counts = Counter(name.lower() for name in struct.names)

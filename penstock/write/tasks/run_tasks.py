@@ -54,7 +54,10 @@ def store_tasks(
 
 @contextmanager
 def _stop_at_conflict(write: WriteContext, change: Change) -> Iterator[None]:
-    """Run the tasks of a write in the `with` block, so that early conflict detection can stop them and no other jobs."""
+    """Let early conflict detection cancel the Spark jobs that the `with` block starts, and no other jobs.
+
+    The block runs the tasks of the write.
+    """
     if not detects_early(write.table):
         yield
         return
