@@ -100,7 +100,7 @@ class BloomFilter:
         raise NotImplementedError
 
     def _add_to_row(self, row: int, span: Span) -> None:
-        """Set the bits of all keys in `span` in row (bit vector) number `row` of the filter."""
+        """Set the bits of all keys of `span` in row number `row` (a bit vector) of the filter."""
         if len(span) == 0:
             return
         cells = self._unpack_row(row)
@@ -114,7 +114,10 @@ class BloomFilter:
                 cells[rounds.next_positions(bits)] = 1
 
     def _positions_of_few(self, block: Block) -> Int64s:
-        """Return the positions of all bits that a block of few keys of one length sets in a row (bit vector) of the filter."""
+        """Return the positions of all bits that the keys of a block set in a row (bit vector) of the filter.
+
+        The block has few keys, all of one length.
+        """
         hashes = hash_few(block, self.hashes).view(np.int32).astype(np.int64)
         return np.abs(hashes) % self.bits
 

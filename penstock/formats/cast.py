@@ -1,4 +1,4 @@
-"""Casts Arrow tables to another schema: rows of a file to the current schema of the table, or to the columns of a query.
+"""Casts Arrow tables to another schema: the rows of a file to the current schema of the Hudi table, or to the columns of a query.
 
 Columns and nested fields are matched by name. Numbers that become text are printed as Java prints them.
 """
@@ -13,7 +13,9 @@ from penstock.formats.java_numbers import print_floats
 
 
 def fit_to_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return a copy of the table with the columns of `schema`, in its order and types. A column that the table lacks is all null.
+    """Cast an Arrow table to `schema`. Return its rows with the columns of `schema`, in that order and with those types.
+
+    A column that the Arrow table lacks is all null. Columns that `schema` lacks are dropped.
 
     Raises:
         SchemaError: a column cannot be cast without loss.
@@ -26,7 +28,7 @@ def fit_to_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _cast_column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
-    """Return the table's column with the name of `field`, cast to the type of `field`.
+    """Return the column of an Arrow table with the name of `field`, cast to the type of `field`.
 
     Raises:
         SchemaError: the column cannot be cast without loss.

@@ -1,10 +1,10 @@
 """Chooses the columns of a Parquet file to write with a dictionary: the columns whose values repeat.
 
 For columns without repetition a dictionary only costs time. The number of distinct values in a row group is estimated from a
-sample. The share of distinct values in the sample alone would mislead: with 50,000 possible values, nearly every value among
-4,096 rows is distinct, but only every third among 125,000 rows. Strings gain from a dictionary at less repetition than numbers,
-because numbers are short. Nulls are not counted. Columns inside lists, maps and structs are chosen in the same way. They have
-Parquet names such as `tags.list.element`.
+sample. The share of distinct values in the sample alone would mislead: if a column has 50,000 possible values, nearly all values
+in 4,096 rows are distinct, but only a third of those in 125,000 rows. Strings gain from a dictionary at less repetition than
+numbers, because numbers are short. Nulls are not counted. Columns inside lists, maps and structs are chosen in the same way. They
+have Parquet names such as `tags.list.element`.
 """
 
 from __future__ import annotations
@@ -82,10 +82,15 @@ def _repeats(values: pa.Array, rows_per_sample_row: float) -> bool:
 
 
 def estimate_distinct(rows: int, sample_distinct: int, sample_rows: int) -> float:
-    """Estimate the number of distinct values in `rows` rows from a sample, assuming that all possible values are equally likely.
+    """Estimate the number of distinct values in `rows` rows from a sample of them.
 
-    A bisection finds the number of possible values: a sample of `sample_rows` rows with that many is expected to have
-    `sample_distinct` distinct values.
+    All possible values are assumed to be equally likely. A bisection finds how many possible values there must be, so that
+    `sample_rows` rows are expected to have `sample_distinct` distinct values.
+
+    Args:
+        rows: the number of rows to estimate for.
+        sample_distinct: the number of distinct values in the sample.
+        sample_rows: the number of rows in the sample.
     """
     if sample_distinct >= sample_rows:
         return float(rows)

@@ -103,7 +103,7 @@ def _read_trailer(view: memoryview) -> dict[int, int]:
 
 
 def _read_data_blocks(view: memoryview, trailer: dict[int, int]) -> list[bytes]:
-    """Return the uncompressed data blocks. Other blocks between the first and the last data block are skipped.
+    """Return the uncompressed data blocks, in the order of the file. Other blocks between them are skipped.
 
     Args:
         view: the bytes of the whole HFile.

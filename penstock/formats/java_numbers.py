@@ -1,13 +1,13 @@
 """The text of floating-point numbers as Java prints them (`Double.toString`, `Float.toString`): `0.1`, `1.0E7`, `NaN`.
 
-Hudi prints numbers so when a column becomes a string column. Java before version 19 does not always print the fewest digits that
-identify a number. Hudi 0.15 runs on these versions, so the text here is theirs:
+Hudi prints numbers in this form when a column becomes a string column. Java before version 19 does not always print the fewest
+digits that identify a number. Hudi 0.15 runs on these versions, so this module prints what they print:
 
 - a whole number from 2^53 on (2^24 for float) and below 2^63 is printed with more digits (`_replace_whole_numbers`);
 - other digits may be printed for a power of two, for a subnormal number, and for a number like 1.0E23, whose shortest text lies
   exactly halfway between two floating-point numbers (`_generate_digits`);
-- every other number has the fewest digits, which Arrow's cast returns. Java rounds some numbers between 2.0E25 and 1.0E26
-  wrongly in the last digit; the text here is rounded correctly.
+- every other number has the fewest digits, which Arrow's cast returns. Java rounds some numbers between 2.0E25 and 1.0E26 wrongly
+  in the last digit; this module rounds them correctly.
 """
 
 from __future__ import annotations
@@ -146,9 +146,9 @@ def _is_in_the_middle(digits: pa.Array, exponents: npt.NDArray[np.int64], precis
 def _generate_digits(size: float, *, precision: int, exponent_min: int) -> tuple[str, int]:
     """Return (the digits that Java prints for a positive number, the decimal exponent of the first digit): ("15", -7) for 1.5E-7.
 
-    The digits are generated one by one until they identify the number: until the generated digits, as they are or with the last
-    digit raised by one, differ from the number by less than the margin. The margin is half the distance to the next
-    floating-point number. For a power of two it is a quarter, because the distance to the number below is half as large.
+    The digits are generated one by one until they identify the number. They do when their value, or their value with the last
+    digit raised by one, differs from the number by less than a margin. The margin is half the distance to the next floating-point
+    number. For a power of two it is a quarter, because the distance to the number below is half as large.
 
     Args:
         size: the number.

@@ -174,9 +174,10 @@ class Rounds:
 def hash_few(block: Block, rounds: int) -> UInt32s:
     """Return the hashes of the first rounds for a block of few keys of one length, with one row per round.
 
-    A round of `Rounds` takes the same time for one key as for some hundred: the overhead of thirty numpy calls. Here a round
-    computes with Python integers. They hold one 64-bit lane per key, with the hash in the lower half. The product of two 32-bit
-    numbers stays in its lane. The mask removes its upper half, and the bits that a shift brings from the next lane.
+    A round of `Rounds` takes the same time for one key as for some hundred: the overhead of thirty numpy calls. This function
+    computes a round with Python integers instead. An integer holds one 64-bit lane per key, with the hash in the lower half. The
+    product of two 32-bit numbers stays in its lane. The mask removes its upper half, and the bits that a shift brings from the
+    next lane.
 
     Args:
         block: the keys. Its `order` is None: a block of keys of different lengths is sorted.

@@ -19,7 +19,9 @@ _CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
 
 
 def open_writer(sink: pa.NativeFile, sample: pa.Table, codec: str, dictionary: Sequence[str] | None = None) -> pq.ParquetWriter:
-    """Open a Parquet writer to `sink` for tables with the schema of `sample`, with the settings that Hudi's readers require.
+    """Open a Parquet writer to `sink`, for Arrow tables with the schema of `sample`.
+
+    The writer has the settings that Hudi's readers require.
 
     Args:
         sample: rows like those of a row group. If `dictionary` is None, their values decide which columns get a dictionary.

@@ -1,7 +1,7 @@
-"""Converts schemas between Arrow and Penstock's own schema classes (`schema/model.py`). Kernels hold rows in Arrow types.
+"""Converts schemas between Arrow and the model, Penstock's own classes for schemas (`schema/model.py`).
 
-`arrow_to_struct` accepts every Arrow type that Spark or a user may pass. `struct_to_arrow` uses exactly one Arrow type for each
-type of the model.
+Rows in memory have Arrow types. `arrow_to_struct` accepts every Arrow type that Spark or a user may pass. `struct_to_arrow`
+always uses the same Arrow type for a type of the model.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NO_TYPE = "column {} has the type {}, which a Hudi table cannot hold: cast it to
 
 
 def arrow_to_struct(fields: Iterable[pa.Field[Any]], path: Path = ()) -> Struct:
-    """Convert the fields of an Arrow schema or struct to the model.
+    """Convert the fields of an Arrow schema or struct to a `Struct`, Penstock's own form of a schema (`schema/model.py`).
 
     Args:
         path: the names of the columns that enclose the struct, for error messages.
@@ -37,32 +37,32 @@ def arrow_to_struct(fields: Iterable[pa.Field[Any]], path: Path = ()) -> Struct:
 
 
 def struct_to_arrow(struct: Struct) -> list[pa.Field[Any]]:
-    """Convert the columns of a struct of the model to Arrow fields."""
+    """Convert a `Struct` (`schema/model.py`) to Arrow fields, one per column."""
     return [pa.field(column.name, _write_type(column.type), column.nullable) for column in struct.fields]
 
 
 def _is_int(kind: pa.DataType) -> bool:
-    """Whether the model holds this Arrow type as INT."""
+    """Whether the Arrow type becomes the type INT of `schema/model.py`."""
     return kind in (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16())
 
 
 def _is_long(kind: pa.DataType) -> bool:
-    """Whether the model holds this Arrow type as LONG."""
+    """Whether the Arrow type becomes the type LONG of `schema/model.py`."""
     return kind in (pa.int64(), pa.uint32())  # the values of uint64 do not fit a long
 
 
 def _is_float(kind: pa.DataType) -> bool:
-    """Whether the model holds this Arrow type as FLOAT."""
+    """Whether the Arrow type becomes the type FLOAT of `schema/model.py`."""
     return kind in (pa.float16(), pa.float32())
 
 
 def _is_string(kind: pa.DataType) -> bool:
-    """Whether the model holds this Arrow type as STRING."""
+    """Whether the Arrow type becomes the type STRING of `schema/model.py`."""
     return kind in (pa.string(), pa.large_string(), pa.string_view())
 
 
 def _is_binary(kind: pa.DataType) -> bool:
-    """Whether the model holds this Arrow type as BYTES. False for binaries of fixed size, which `_SIMPLE` lists separately."""
+    """Whether the Arrow type becomes the type BYTES of `schema/model.py`. `_SIMPLE` lists binaries of fixed size separately."""
     return kind in (pa.binary(), pa.large_binary(), pa.binary_view())
 
 
@@ -133,7 +133,7 @@ _ARROW: dict[Type, pa.DataType] = {
 
 
 def _write_type(kind: Type) -> pa.DataType:
-    """Return the Arrow type in which kernels hold a type of the model."""
+    """Return the Arrow type for a type of `schema/model.py`. Rows in memory have this type."""
     match kind:
         case Simple():
             return _ARROW[kind]

@@ -1,4 +1,6 @@
-"""Converts between the Avro form of a schema and the model. Commit files, footers, log blocks and `hoodie.properties` store Avro.
+"""Converts schemas between Avro and the model, Penstock's own classes for schemas (`schema/model.py`).
+
+Commit files, footers, log blocks and `hoodie.properties` store schemas in Avro.
 
 `avro_to_struct` accepts unions with null first or last, references to named types, enums (as strings), and decimals as bytes or
 fixed. `struct_to_avro` follows Hudi's conventions. A schema that Hudi wrote becomes the same text again after both conversions,
@@ -61,7 +63,9 @@ def parse_avro(avro: Avro) -> AvroRecord:
 
 
 def avro_to_struct(avro: Avro) -> Struct:
-    """Convert an Avro record schema, JSON text or a mapping, to a struct of the model.
+    """Convert an Avro record schema to a `Struct`, Penstock's own form of a schema (`schema/model.py`).
+
+    The schema may be JSON text or a mapping.
 
     Raises:
         SchemaError: the argument is not an Avro record schema, or has a type that a table cannot have.
@@ -73,7 +77,7 @@ def avro_to_struct(avro: Avro) -> Struct:
 
 
 def struct_to_avro(struct: Struct, full_name: str) -> AvroRecord:
-    """Convert columns of the model to the Avro schema of a record.
+    """Convert a `Struct` (`schema/model.py`) to the Avro schema of a record.
 
     Args:
         full_name: the namespace and name of the record, such as `hoodie.trips.trips_record`.
@@ -100,9 +104,9 @@ def column_defaults(avro: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 
 class _Reader:
-    """Converts one Avro schema to the model. Avro defines a named type where it first occurs, and then refers to it by name.
+    """Converts one Avro schema to the classes of `schema/model.py`.
 
-    So the reader remembers the named types of the schema.
+    Avro defines a named type where it first occurs, and then refers to it by name. So the reader remembers the named types.
     """
 
     def __init__(self) -> None:
@@ -110,7 +114,7 @@ class _Reader:
         self._named: dict[str, Type | None] = {}
 
     def type(self, avro: Any, namespace: str, path: Path) -> Type:
-        """Convert an Avro type to a type of the model.
+        """Convert an Avro type to a type of `schema/model.py`.
 
         Args:
             avro: the JSON of the type.
@@ -142,7 +146,7 @@ class _Reader:
         raise SchemaError(f"column {dotted(path)} has the type {avro!r}, which is not an Avro type")
 
     def record(self, avro: Mapping[str, Any], namespace: str, path: Path) -> Struct:
-        """Convert an Avro record to a struct of the model. The arguments are those of `type`."""
+        """Convert an Avro record to a `Struct` (`schema/model.py`). The arguments are those of `type`."""
         full_name = _full_name(avro, namespace)
         self._named[full_name] = None
         fields = []
@@ -154,7 +158,7 @@ class _Reader:
         return struct
 
     def _type_and_nullable(self, avro: Any, namespace: str, path: Path) -> tuple[Type, bool]:
-        """Convert an Avro type that may be a union with null; return the type of the model, and whether null is in the union."""
+        """Convert an Avro type or its union with null; return (its type in `schema/model.py`, whether null is in the union)."""
         if not isinstance(avro, list):
             return self.type(avro, namespace, path), False
         branches = [branch for branch in avro if branch not in ("null", {"type": "null"})]
@@ -187,13 +191,16 @@ def _full_name(avro: Mapping[str, Any], namespace: str) -> str:
 
 
 class _Writer:
-    """Converts one struct of the model to Avro. A record that occurs twice is defined once, and then referred to by name."""
+    """Converts one `Struct` (`schema/model.py`) to Avro.
+
+    A record that occurs twice is defined once, and then referred to by name.
+    """
 
     def __init__(self) -> None:
         self._defined: dict[str, Struct] = {}
 
     def type(self, kind: Type, place: str) -> Any:
-        """Return the Avro form of a type of the model.
+        """Return the Avro form of a type of `schema/model.py`.
 
         Args:
             place: `<full name of the parent record>.<field name>`. Named types inside the field get their names from it.
@@ -214,9 +221,10 @@ class _Writer:
                 return name if name and self._defined.get(name) == kind else self.record(kind, place)
 
     def record(self, struct: Struct, place: str) -> AvroRecord:
-        """Return the Avro form of a struct, a record.
+        """Return the Avro record schema for a struct.
 
-        Its name is the struct's `full_name`. If that is None, or another record has it already, the name is `place`.
+        The record's name is the struct's `full_name`. If `full_name` is None, or another record of the schema has that name, it
+        is `place`.
         """
         full_name = struct.full_name or place
         if full_name in self._defined:

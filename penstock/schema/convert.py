@@ -1,9 +1,9 @@
 """Converts between the Avro, Arrow and Spark forms of a schema.
 
-Each conversion goes through the model of `model.py`, so each form needs only two functions: to the model and back. The Avro form
-follows Hudi's conventions exactly. The record is `<table>_record` in namespace `hoodie.<table>`. A nested record has the name of
-its field, and the full name of its parent as namespace. A nullable column is `["null", T]` with default null. A decimal has the
-Avro type fixed. The Spark form is the JSON of a `StructType`.
+Each conversion goes through the classes of `model.py`, so each form needs only two functions: to these classes and back. The Avro
+form follows Hudi's conventions exactly. The record is `<table>_record` in namespace `hoodie.<table>`. A nested record has the
+name of its field, and the full name of its parent as namespace. A nullable column is `["null", T]` with default null. A decimal
+has the Avro type fixed. The Spark form is the JSON of a `StructType`.
 
 A column that Avro cannot hold raises a `SchemaError` that names the column: its name is not an Avro name, or its type is a map
 with keys that are not strings, the null type, an interval or a variant.
@@ -57,12 +57,15 @@ def avro_to_arrow(avro: Avro) -> pa.Schema:
 
 @functools.lru_cache(maxsize=64)
 def _text_to_arrow(text: str) -> pa.Schema:
-    """Return the Arrow schema of an Avro schema given as JSON. Tasks ask for the same schema many times for each file."""
+    """Return the Arrow schema of an Avro schema given as JSON.
+
+    The result is cached, because tasks need the same schema many times for each file.
+    """
     return pa.schema(struct_to_arrow(avro_to_struct(text)))
 
 
 def spark_to_arrow(struct: Mapping[str, Any]) -> pa.Schema:
-    """Return the Arrow schema in which Python workers return rows of this Spark struct (a `jsonValue()`) to Spark.
+    """Convert a Spark struct (`StructType.jsonValue()`) to an Arrow schema. Python workers return rows to Spark in this schema.
 
     Raises:
         SchemaError: a column has a type that a table cannot have.

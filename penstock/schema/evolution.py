@@ -45,15 +45,16 @@ def evolve(
 ) -> AvroRecord:
     """Return the schema of the table after a write of rows with the schema `incoming`, without meta columns.
 
-    Columns and nested fields are matched by name. A column of both schemas is nullable if it is nullable in either. If the types
-    of a column differ, its type is the table's type if Hudi can cast incoming values to it; otherwise the incoming type, if
-    existing files can be read with it (int → long → float → double → string). A new column is added as nullable, because
-    existing rows have no value for it. Columns have the order of the incoming rows. A column of the table that the incoming rows
-    lack is
+    Columns and nested fields are matched by name. A column that is in both schemas is nullable if it is nullable in either. If
+    the types of a column differ, its type is the table's type if Hudi can cast incoming values to it; otherwise the incoming
+    type, if existing files can be read with it (int → long → float → double → string). A new column is added as nullable, because
+    existing rows have no value for it. Columns have the order of the incoming rows, unless a rule below names the table's order.
+    A column of the table that the incoming rows lack is
 
-    - kept and filled with null if `reconcile`; columns of the table then keep the table's order. With `schema_on_read` they keep
-      it also if no column is missing;
-    - kept and filled with null if `set_null_for_missing`, in the table's order, unless `allow_drop` or `validate` is set;
+    - kept and filled with null if `reconcile`; columns then have the table's order. They also have it if no column is missing,
+      provided that no column is new or `schema_on_read` is set;
+    - kept and filled with null if `set_null_for_missing`, unless `allow_drop` or `validate` is set; columns then have the table's
+      order, even if the incoming rows lack none;
     - dropped from the table if `allow_drop`;
     - an error otherwise.
 
@@ -94,7 +95,8 @@ class SchemaMerge:
     Attributes:
         fills: whether columns that the incoming rows lack stay in the table, as nullable columns.
         drops: whether columns that the incoming rows lack are dropped from the table.
-        table_order: with `fills`, whether columns keep the table's order even if no column is missing and some are new.
+        table_order: whether columns keep the table's order even if no column is missing and some are new. Counts only with
+            `fills`.
         ordering: the ordering column, as `a` or, for a field of a struct, `a.b`; None: the table has none.
         missing: collects columns that the incoming rows lack and that are neither filled nor dropped.
         unfit: collects a message for each column whose type or name does not fit.

@@ -30,7 +30,7 @@ def with_meta_columns(avro: Avro) -> AvroRecord:
 def with_operation_column(avro: Avro) -> AvroRecord:
     """Return the schema of a table that keeps change operations: `_hoodie_operation`, then the user's columns.
 
-    The five other meta columns are left out.
+    The five meta columns are left out.
     """
     record = without_meta_columns(avro)
     return {**record, "fields": [_meta_column(OPERATION_COLUMN), *record["fields"]]}
@@ -42,7 +42,7 @@ def has_operation_column(avro: Avro) -> bool:
 
 
 def without_meta_columns(avro: Avro) -> AvroRecord:
-    """Return the schema with the user's columns only, without the six meta columns."""
+    """Return the schema with the user's columns only: without the five meta columns and `_hoodie_operation`."""
     record = parse_avro(avro)
     kept = [column for column in record["fields"] if column["name"] not in (*META_COLUMNS, OPERATION_COLUMN)]
     return {**record, "fields": kept}

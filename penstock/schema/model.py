@@ -149,7 +149,7 @@ def make_nullable(struct: Struct) -> Struct:
 
 
 def drop_record_names(struct: Struct) -> Struct:
-    """Return the struct without the names of Avro records. `struct_to_avro` then names the records by Hudi's convention."""
+    """Return the struct without the names of Avro records. `struct_to_avro` then chooses names by Hudi's convention."""
     return _rebuild_struct(struct, nullable=False)
 
 
@@ -200,9 +200,9 @@ def _is_avro_letter_or_digit(char: str) -> bool:
 
 
 def _structs_in(kind: Type) -> list[Struct]:
-    """Return a list with the struct in a type: the type itself, or the element or value of its lists and maps.
+    """Return a list with the struct in a type, or an empty list.
 
-    The list is empty if there is no struct, and never has more than one item.
+    The struct is the type itself, or the element or value of its lists and maps. There is never more than one.
     """
     match kind:
         case Struct():
@@ -213,7 +213,11 @@ def _structs_in(kind: Type) -> list[Struct]:
 
 
 def _rebuild_struct(struct: Struct, *, nullable: bool) -> Struct:
-    """Return the struct without Avro record names; with everything nullable if `nullable`, otherwise nullable as before."""
+    """Return the struct without Avro record names.
+
+    Args:
+        nullable: whether to make everything nullable. Otherwise no nullability is changed.
+    """
     fields = []
     for column in struct.fields:
         kind = _rebuild_type(column.type, nullable=nullable)

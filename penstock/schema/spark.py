@@ -1,4 +1,7 @@
-"""Converts between the Spark form of a schema and the model. The form is the JSON of a `StructType`, so pyspark is not needed."""
+"""Converts schemas between Spark and the model, Penstock's own classes for schemas (`schema/model.py`).
+
+The Spark form is the JSON of a `StructType`, so pyspark is not needed.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ _SPARK: dict[Type, str] = {
 
 
 def spark_to_struct(struct: Mapping[str, Any], path: Path = ()) -> Struct:
-    """Convert the JSON of a Spark struct to the model.
+    """Convert the JSON of a Spark struct to a `Struct`, Penstock's own form of a schema (`schema/model.py`).
 
     Args:
         path: the names of the columns that enclose the struct, for error messages.
@@ -60,12 +63,12 @@ def spark_to_struct(struct: Mapping[str, Any], path: Path = ()) -> Struct:
 
 
 def struct_to_spark(struct: Struct) -> SparkStruct:
-    """Convert a struct of the model to the JSON of a Spark struct, as in `StructType.jsonValue()`."""
+    """Convert a `Struct` (`schema/model.py`) to the JSON of a Spark struct, as `StructType.jsonValue()` returns it."""
     return {"type": "struct", "fields": [_write_field(column) for column in struct.fields]}
 
 
 def _read_type(kind: Any, path: Path) -> Type:
-    """Convert the JSON of a Spark type to a type of the model. Raise SchemaError if a Hudi table cannot have the type.
+    """Convert the JSON of a Spark type to a type of `schema/model.py`. Raise SchemaError if a Hudi table cannot have the type.
 
     Args:
         path: the path of the column, for the error message.
@@ -86,7 +89,7 @@ def _read_type(kind: Any, path: Path) -> Type:
 
 
 def _read_simple_type(name: str, path: Path) -> Type:
-    """Convert the name of a Spark type, such as `long` or `decimal(10,2)`, to a type of the model.
+    """Convert the name of a Spark type, such as `long` or `decimal(10,2)`, to a type of `schema/model.py`.
 
     Raises:
         SchemaError: a Hudi table cannot have the type.
@@ -101,13 +104,13 @@ def _read_simple_type(name: str, path: Path) -> Type:
 
 
 def _write_field(column: Field) -> dict[str, Any]:
-    """Return the JSON of a Spark field for a column of the model."""
+    """Return the JSON of the Spark field for a `Field` of `schema/model.py`."""
     metadata = {"comment": column.doc} if column.doc else {}
     return {"name": column.name, "type": _write_type(column.type), "nullable": column.nullable, "metadata": metadata}
 
 
 def _write_type(kind: Type) -> Any:
-    """Return the JSON of the Spark type for a type of the model."""
+    """Return the JSON of the Spark type for a type of `schema/model.py`."""
     match kind:
         case Simple():
             return _SPARK[kind]

@@ -1,10 +1,10 @@
 """Converts the content of an Avro data block of a log file to an Arrow table and back.
 
 The content is a list of records, each preceded by its length. `decode.py` decodes and `encode.py` encodes one field of all
-records at once. This is faster than record by record, except for small blocks and for records with lists of very uneven lengths.
-These are decoded record by record (`rows.py`). Both decoders return the same table. Malformed bytes raise CorruptFile: every
-length is checked against the end of its record, and every record must end where its length says.
-`docs/decisions/0008-avro-blocks-by-columns.md` has the measurements.
+records at once. Small blocks, and blocks whose lists differ much in length, are decoded record by record (`rows.py`), because
+that is faster for them. Both decoders return the same Arrow table. Malformed bytes raise CorruptFile: every length is checked
+against the end of its record, and every record must end where its length says. `docs/decisions/0008-avro-blocks-by-columns.md`
+has the measurements.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ HEAD_BYTES = _HEAD.size
 def decode_avro_content(
     content: Any, schema: Avro, *, columns: Sequence[str] | None = None, read_schema: Avro | None = None
 ) -> pa.Table:
-    """Decode the content of an Avro block to a table.
+    """Decode the content of an Avro block to an Arrow table.
 
     Args:
         content: the bytes of the content.
@@ -62,7 +62,7 @@ def decode_avro_content(
 
 
 def encode_avro_content(rows: pa.Table, schema: Avro) -> pa.Buffer:
-    """Encode rows as the content of an Avro block.
+    """Encode the rows of an Arrow table as the content of an Avro block.
 
     Args:
         schema: the Avro schema to write the rows in.
@@ -79,7 +79,7 @@ def encode_avro_content(rows: pa.Table, schema: Avro) -> pa.Buffer:
 
 
 def find_records(content: Any) -> tuple[Offsets, Offsets]:
-    """Return (offsets where records begin, offsets where they end) in the content of an Avro block.
+    """Return (the offset at which each record begins, the offset at which it ends) in the content of an Avro block.
 
     Raises:
         CorruptFile: the lengths do not add up to the content, or the version is unknown.
@@ -125,7 +125,7 @@ def read_record_count(head: Any, size: int) -> int:
 
 
 def decode_records(data: Any, starts: Offsets, ends: Offsets, schema: Avro, *, columns: Sequence[str] | None = None) -> pa.Table:
-    """Decode records that lie anywhere in `data` to a table.
+    """Decode records to an Arrow table. The records may lie anywhere in the buffer `data`, with other bytes between them.
 
     Args:
         starts: the byte offsets in `data` at which records begin. They ascend, and records do not overlap.

@@ -95,7 +95,7 @@ def decode_record(data: bytes, schema: str) -> dict[str, Any]:
 
 
 def _add_defaults(kind: AvroType, value: Any) -> Any:
-    """Return the value with the defaults of Penstock's schemas for missing fields, in nested records too.
+    """Return a copy of `value` in which missing fields have the defaults of Penstock's schemas, in nested records too.
 
     Args:
         kind: the Avro type of the value; a record is given by its name.
@@ -115,7 +115,7 @@ def _add_defaults(kind: AvroType, value: Any) -> Any:
 
 
 def _add_record_defaults(name: str, record: dict[str, Any]) -> dict[str, Any]:
-    """Return the record with the defaults of the schema `name` for missing fields, in nested records too."""
+    """Return a copy of a record in which missing fields have the defaults of the schema `name`, in nested records too."""
     fields = _fields(name)
     defaults = {field_name: copy(field.get("default")) for field_name, field in fields.items()}
     completed = {}

@@ -1,8 +1,8 @@
 """Decodes many Avro records at once, field by field: the reading half of `block.py`.
 
-An array holds, for each record, the offset at which the current field begins. Each field is decoded for all records with a few
-numpy operations; then the array holds the ends of the field, which are the beginnings of the next field. Arrow gathers the bytes
-of strings. Every length is checked against the end of its record before it is used.
+An array holds, for each record, the offset at which the current field begins. A few numpy operations decode that field of all
+records. Then the array is set to the offsets at which the next field begins. Arrow gathers the bytes of strings. Every length is
+checked against the end of its record before it is used.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class UnevenLists(Exception):
 class ColumnDecoder:
     """Decodes the values at many offsets of one buffer at once.
 
-    In all methods `at` holds the offset of a value in each record, and `ends` the end of each record; both ascend. Methods return
-    the values and the offsets after the values. They raise CorruptFile if a value extends past the end of its record.
+    In all methods `at` holds the offset of a value in each record, and `ends` the end of each record; both ascend. Most methods
+    return (the values, the offset after each value). All methods raise CorruptFile if a value extends past the end of its record.
 
     Args:
         allow_uneven: whether to decode lists of very different lengths; otherwise UnevenLists is raised for them.
@@ -357,8 +357,8 @@ class ColumnDecoder:
         Args:
             lists: numbers of lists, which are indexes into `at` and `ends`.
             run_counts: the number of items in the run of each list.
-            list_parts: the number of the list of each item is appended here.
-            start_parts: the offset of each item is appended here.
+            list_parts: the method appends the list number of each item to it.
+            start_parts: the method appends the offset of each item to it.
         """
         size = constant_size(item)
         if size is not None:

@@ -83,7 +83,9 @@ def encode_records(rows: pa.Table, layout: AvroLayout, *, with_length: bool) -> 
 
 
 def encode_values(node: Node, array: Any, name: str) -> list[Segment]:
-    """Encode a column. Returns segments: arrays with some bytes for every record, in their order within a record.
+    """Encode a column. Return its segments in order: each holds, for every record, the next bytes of the column's value.
+
+    A record may have no bytes in a segment. `ShortSegment` is the form of a segment with few bytes per record.
 
     Args:
         node: the layout of the column's values.
@@ -101,9 +103,9 @@ def encode_values(node: Node, array: Any, name: str) -> list[Segment]:
 
 
 def _encode_union(node: UnionNode, array: Any, name: str) -> list[Segment]:
-    """Encode a nullable column. Returns segments (arrays with some bytes for every record): branch numbers, then values.
+    """Encode a nullable column. Return its segments (arrays with some bytes for every record): branch numbers, then values.
 
-    Null values have no bytes. The branch number is zigzag-encoded, so doubled.
+    A null has a branch number, but no bytes in the segments of the values. The branch number is zigzag-encoded, so doubled.
     """
     if node.null_at is None or not array.null_count:
         branch = np.full((len(array), 1), node.value_at * 2, np.uint8)
@@ -115,11 +117,11 @@ def _encode_union(node: UnionNode, array: Any, name: str) -> list[Segment]:
 
 
 def scatter_segment(segment: Segment, present: Mask) -> Segment:
-    """Spread a segment with bytes for few records over more records. A segment is an array with some bytes for every record.
+    """Return a segment for more records, in which the added records have no bytes. A segment holds some bytes of every record.
 
     Args:
-        segment: the bytes of the records where `present` is true, in their order.
-        present: a mask over all records. Records where it is false get no bytes.
+        segment: the bytes of the records where `present` is true, in the order of these records.
+        present: a mask over all records of the returned segment. Records where it is false get no bytes.
     """
     if isinstance(segment, ShortSegment):
         cells = np.zeros((len(present), segment.cells.shape[1]), np.uint8)
@@ -183,7 +185,7 @@ def _encode_lists(array: Any, items: Any) -> list[Segment]:
     """Encode lists or maps whose items are already encoded.
 
     Returns three segments (arrays with bytes for every record): item count, items, and a zero that ends the list. An empty list
-    is only the zero.
+    has no bytes in the first two segments.
 
     Args:
         array: the list or map array.
@@ -279,9 +281,9 @@ def _full_segment(cells: Bytes) -> ShortSegment:
 
 
 def fuse_segments(segments: list[Segment]) -> list[Segment]:
-    """Merge neighbouring segments that have few bytes per record, and keep the order.
+    """Replace neighbouring short segments (`ShortSegment`) by one segment. The order of the segments stays the same.
 
-    A segment holds a part of the encoding of every record. `join_segments` takes time per segment, so fewer segments are faster.
+    A segment holds a part of the bytes of every record. `join_segments` takes time per segment, so fewer segments are faster.
     """
     fused: list[Segment] = []
     short_run: list[ShortSegment] = []
@@ -299,7 +301,7 @@ def fuse_segments(segments: list[Segment]) -> list[Segment]:
 
 
 def _merge_short(segments: list[ShortSegment]) -> ShortSegment:
-    """Merge several short segments, which follow one another in every record, to one. A segment is some bytes of every record."""
+    """Merge short segments into one. In every record the bytes of a segment are followed by those of the next segment."""
     if len(segments) == 1:
         return segments[0]
     cells = np.hstack([segment.cells for segment in segments])
@@ -308,7 +310,7 @@ def _merge_short(segments: list[ShortSegment]) -> ShortSegment:
 
 
 def join_segments(segments: list[Segment], count: int) -> Any:
-    """Concatenate the bytes that each record has in these segments. Returns a binary array with one value per record.
+    """Concatenate for each record its bytes in all segments. Return a binary array with one value per record.
 
     Args:
         segments: arrays with some bytes for every record, in their order within a record.

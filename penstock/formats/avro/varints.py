@@ -32,8 +32,8 @@ _PACKING = [
 class VarintReader:
     """Reads numbers at many offsets of one buffer, which has eight bytes at least.
 
-    In all methods `at` holds the offset of a number in each record, and `ends` the end of each record; both ascend. They raise
-    CorruptFile if a number extends past the end of its record.
+    In all methods `at` holds the offset of a number in each record, and `ends` the end of each record; both ascend. The methods
+    raise CorruptFile if a number extends past the end of its record.
     """
 
     def __init__(self, buffer: pa.Buffer) -> None:
@@ -121,7 +121,7 @@ def overlapping_runs(buffer: pa.Buffer, size: int) -> Any:
 
 
 def _pack_groups(groups: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Remove the high bit of each of the eight bytes of a word and join the remaining bits to one number of 56 bits."""
+    """Convert each 64-bit word to a number of 56 bits: remove the high bit of each of its eight bytes, and join the rest."""
     for low, high, shift in _PACKING:
         groups = (groups & low) | ((groups & high) >> shift)
     return groups

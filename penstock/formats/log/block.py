@@ -87,7 +87,7 @@ class LogBlock:
 
     @property
     def target_instant(self) -> str:
-        """For a rollback block: the time of the instant that it rolls back. Earlier blocks of that instant are cancelled."""
+        """For a rollback block, the time of the instant whose earlier blocks it cancels."""
         return self._header(HeaderKey.TARGET_INSTANT_TIME)
 
     @property

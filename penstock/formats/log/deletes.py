@@ -1,9 +1,9 @@
 """Reads and writes the content of delete blocks: deleted record keys, each with its partition path and ordering value.
 
-The content is one Avro list of records, here called entries. The ordering value is a union of null and eleven wrapper records
-(`orderingVal` of Hudi's `HoodieDeleteRecord`), each with one field of a different type. The number of the type in the union is
-called branch. A delete without an ordering value is written with the int 0. It removes the row whatever the row's ordering value
-is. Null is never written, because Hudi fails on it.
+The content is one Avro list of records. This module calls them entries. The ordering value is a union of null and eleven wrapper
+records (`orderingVal` of Hudi's `HoodieDeleteRecord`), each with one field of a different type. The number of the type in the
+union is called branch. A delete without an ordering value is written with the int 0. It removes the row whatever the row's
+ordering value is. Null is never written, because Hudi fails on it.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class Deletes:
     def ordering(self, kind: Any) -> Any:
         """Return the ordering value of each entry as a column of the Arrow type `kind`, the type of the table's ordering column.
 
-        Null where the delete applies whatever the row's ordering value is: the entry has no ordering value, or one of a type that
-        Hudi does not compare with `kind`.
+        The result is null for an entry that deletes its key whatever the row's ordering value is. It has no ordering value, or
+        one of a type that Hudi does not compare with `kind`.
 
         Raises:
             CorruptFile: a decimal has more digits than the column.
