@@ -1,4 +1,4 @@
-"""Reading base files: one row group at a time, in the schema that the caller asks for."""
+"""Reading base files: one row group at a time, cast to the schema that a query or write asks for."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def open_base_file(storage: Storage, path: str) -> pq.ParquetFile:
 
 
 def open_base_files(storage: Storage, paths: Sequence[str]) -> Iterator[pq.ParquetFile]:
-    """Yield base files, opened in this order. Where opening a file is a request, the next ones are opened ahead, concurrently.
+    """Yield base files, opened in this order. On an object store, threads open the next few files ahead of time.
 
-    Raises CorruptFile as `open_base_file`.
+    Raises CorruptFile if a file is missing or not Parquet.
     """
     if not has_whole_files(storage) or len(paths) < 2:
         yield from (open_base_file(storage, path) for path in paths)
@@ -88,7 +88,7 @@ def read_row_groups(
 
 
 def read_ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the given tables. A thread reads the next table ahead, while the caller works on the current table."""
+    """Yield the given Arrow tables. A thread fetches the next one from the iterator while the current one is in use."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, tables, None)
         while (table := coming.result()) is not None:

@@ -34,8 +34,8 @@ class BaseFileWriter:
     Args:
         output: the task that the file belongs to. It creates the file and its marker.
         kind: CREATE if the file begins a file group, MERGE if it is the next version of a base file.
-        old: the old version of the base file, if `keep` will add its rows: the new file then starts from the old bloom filter
-            instead of building one from all keys. None: there is no old version, or its rows are not kept.
+        old: the old version of the base file, if `keep` will add its rows. Where possible, the new file then continues the old
+            bloom filter (`KeyFooter`). None: there is no old version, or its rows are not kept.
     """
 
     def __init__(
@@ -99,7 +99,8 @@ class BaseFileWriter:
 
         Args:
             body: these three meta columns, then the data columns.
-            new: whether the old version of the base file lacks these keys. Then they are added to the bloom filter.
+            new: whether the old version of the base file lacks these keys. They are then added to a bloom filter that is
+                continued from it.
         """
         if not self.settings.populate_meta:
             self._write(add_null_meta_columns(body.drop_columns(list(META_COLUMNS[:3]))))
@@ -202,7 +203,10 @@ class BaseFileWriter:
 
 
 def open_successor(output: TaskOutput, file_slice: FileSlice) -> BaseFileWriter:
-    """Open a writer for the base file that follows a file slice. If the slice has a base file, its bloom filter is extended."""
+    """Open a writer for a file group's next base file, the one that follows `file_slice`.
+
+    If the slice has a base file, the new file continues its bloom filter where possible. If not, the file begins the file group.
+    """
     if file_slice.base_file is None:
         return BaseFileWriter(output, file_slice.partition_path, file_slice.file_id, MarkerType.CREATE)
     old = open_base_file(output.settings.storage, file_slice.base_file.path)
@@ -215,8 +219,8 @@ class RollingWriter:
     Args:
         output: the task that the files belong to. It creates the files and their markers.
         file_id: all rows go to this file group, however large its file becomes; None: file ids are generated.
-        old: a base file whose rows, and no others, `keep` will add. The first new file starts from the bloom filter of `old`.
-            None: the bloom filter is built from all keys.
+        old: a base file whose rows, and no others, `keep` will add. Where possible, the first new file continues its bloom
+            filter. None: the bloom filter is built from all keys.
     """
 
     def __init__(
@@ -272,7 +276,7 @@ class RollingWriter:
             writer.keep(rows)
 
     def _split(self, rows: pa.Table) -> Iterator[tuple[BaseFileWriter, int, int]]:
-        """Yield (writer, start, count): `count` rows of `rows`, from position `start` on, belong in the file of `writer`.
+        """Split rows by file. Yield (writer, start, count): `count` rows from position `start` on go to the writer's file.
 
         The caller must write these rows before it takes the next item: the size of the file decides where the next rows go.
         """

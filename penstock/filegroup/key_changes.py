@@ -1,9 +1,9 @@
 """Key changes: the record keys that a write adds to or removes from each data file.
 
-The tasks of a write record them for an index that stores an entry per key outside the table, such as HBase; it updates its
-entries from them. A task writes the keys to the write's temporary folder: one Arrow file for each data file and kind of change,
-for example `<data file>.added`. If a task is retried, the files of the failed attempt are never read, because no write stat names
-its data files. The folder is deleted with the markers.
+Only an index that stores an entry per key outside the table, such as HBase, needs them: it updates its entries from them. A task
+writes the keys to the write's temporary folder: one Arrow file for each data file and kind of change, for example
+`<data file>.added`. If a task is retried, the files of the failed attempt are never read, because no write stat names its data
+files. The folder is deleted with the markers.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def read_key_range(storage: Storage, base: BaseFile) -> tuple[str, str] | None:
 
 @dataclass(frozen=True)
 class BloomSettings:
-    """The type of the bloom filters in base files, the number of keys that they are sized for, and their error rate."""
+    """The type of the bloom filters in base files, and how large they are: number of keys, and error rate with that many keys."""
 
     kind: str = "DYNAMIC_V0"
     entries: int = 60_000
@@ -50,8 +50,8 @@ class KeyFooter:
     """Collects the record keys of a base file for its footer: the key range and, unless `settings` is None, a bloom filter.
 
     The filter is built when `settings.entries` keys were added. A file with fewer keys gets a smaller filter, sized at the end.
-    If the file is the next version of an older base file, its keys are added to a copy of the old bloom filter where possible,
-    because that is faster than building a filter from all keys.
+    If the file is the next version of an older base file, the old bloom filter is continued where possible: only keys that the
+    old file lacks are added to a copy of it (`add`, not `keep`), which is faster than building a filter from all keys.
 
     Args:
         settings: type and size of the bloom filter; None: no bloom filter is written.
@@ -72,7 +72,10 @@ class KeyFooter:
             self._resume(settings, old, old_rows)
 
     def _resume(self, settings: BloomSettings, old: Mapping[str, str], old_rows: int) -> None:
-        """Start from the bloom filter of the old base file. Does nothing if there is none, or if it is too small.
+        """Start from the bloom filter of the old base file. Do nothing if its footer has none, or if the filter is too small.
+
+        A filter is too small if it is sized for fewer keys than `settings.entries`, and for less than half of the old file's
+        rows.
 
         Args:
             old: the footer of the old base file.
@@ -89,7 +92,7 @@ class KeyFooter:
         self._resumes = True
 
     def add(self, keys: pa.ChunkedArray) -> None:
-        """Add keys of the new base file that the old base file does not have. If there is no old file, add any keys."""
+        """Add keys that the new base file has and the old base file lacks. If there is no old file, add any keys."""
         if len(keys) == 0:
             return
         self._widen_range(keys)
@@ -102,7 +105,7 @@ class KeyFooter:
                 self._bloom = self._build_filter(self._settings, self._settings.entries)
 
     def keep(self, keys: pa.ChunkedArray) -> None:
-        """Add keys of the new base file that the old base file has too.
+        """Add keys that both the new base file and the old base file have.
 
         If the old bloom filter is continued, it already holds these keys, and only the key range changes.
         """
@@ -118,7 +121,7 @@ class KeyFooter:
         self._max_key = high if self._max_key is None else max(self._max_key, high, key=java_order)
 
     def _build_filter(self, settings: BloomSettings, entries: int) -> BloomFilter:
-        """Return a bloom filter sized for `entries` keys that holds the keys added so far."""
+        """Build a bloom filter sized for `entries` keys, and add the keys collected so far. Return the filter."""
         bloom = BloomFilter.create(settings.kind, entries, settings.error_rate, settings.max_entries)
         chunks: list[pa.Array] = []
         for keys in self._waiting:
@@ -173,14 +176,17 @@ def java_order(text: str) -> bytes:
 
 
 def has_java_order(text: str) -> bool:
-    """Whether this string compares in UTF-8 order as in Java's order, whatever the other string is."""
+    """Whether this string compares with every other string in UTF-8 order as in Java's order, which is that of UTF-16.
+
+    It does if it has no character from U+E000 on.
+    """
     return not text or max(text) < "\ue000"
 
 
 def _has_high_bytes(keys: pa.Array) -> bool:
-    """Whether Java may order these keys differently than Arrow, which compares bytes: a key has a character from U+E000 on.
+    """Whether Java may order these keys in another way than Arrow, which compares bytes.
 
-    The first byte of such a character is 0xEE or more in UTF-8.
+    It may if a key has a character from U+E000 on. The first byte of that character in UTF-8 is 0xEE or more.
     """
     _, offsets, data = keys.buffers()
     if data is None:

@@ -2,7 +2,7 @@
 
 A marker is the text `<partition>/<file name>.marker.<CREATE|MERGE|APPEND>`. It is an empty file of that name below
 `.hoodie/.temp/<instant>` (`DIRECT`); or a line of a file `MARKERS<number>` in that folder, which announces many files at once
-(`TIMELINE_SERVER_BASED`: in Hudi the timeline server writes such files; `MARKERS.type` names the style).
+(`TIMELINE_SERVER_BASED`; in Hudi the timeline server writes these files). The file `MARKERS.type` names the style.
 
 Older releases of Hudi take every other file in that folder for a marker when they roll a write back. So everything else that a
 write keeps is in a folder next to it, `.hoodie/.temp/penstock-<instant>`: staged rows, and a file `open`.
@@ -37,7 +37,7 @@ _STRIDE = 256
 
 
 class MarkerType(str, Enum):
-    """What a write is about to do: create a file group, write the next base file of one (merge), or write a log file (append)."""
+    """What a write is about to do to a file group: create it, write its next base file (merge), or write a log file (append)."""
 
     CREATE = "CREATE"
     MERGE = "MERGE"
@@ -87,7 +87,10 @@ def work_folder(base_path: str, instant: str) -> str:
 
 
 def check_open(storage: Storage, base_path: str, instant: str) -> None:
-    """Raise StorageError if the write at `instant` is sealed: the file `open` is gone, so tasks may create no more data files."""
+    """Raise StorageError if the write at `instant` is sealed, so that its tasks may create no more data files.
+
+    A write is sealed once its file `open` is gone.
+    """
     if storage.stat(open_file(base_path, instant)) is None:
         raise StorageError(
             f"write {instant} is closed: it was finished without this attempt of a task, or another writer rolled it back"
@@ -114,7 +117,7 @@ def announce(
         instant: the instant of the write.
         style: whether each marker is a file of its own, or a line of a `MARKERS<number>` file.
         task: the number of the task. Concurrent tasks start with different file numbers, which avoids collisions.
-        turn: how many times the task has announced files before.
+        turn: how many times this task has called `announce` before. It avoids collisions in the same way.
 
     Raises:
         StorageError: the write is sealed, so its tasks may create no more data files.
@@ -140,9 +143,9 @@ def _create(storage: Storage, folder: str, marker: Marker) -> None:
 
 
 def _create_collected(storage: Storage, folder: str, number: int, content: bytes) -> None:
-    """Create a new `MARKERS<number>` file.
+    """Write `content`, lines that are markers, to a new `MARKERS<number>` file.
 
-    Tries `number`, then `number + _STRIDE`, and so on, until a name is free.
+    Tries `number`, then `number + _STRIDE`, and so on, until it finds a file name that is free.
     """
     while True:
         try:

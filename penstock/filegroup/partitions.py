@@ -53,7 +53,7 @@ def read_creation_instant(storage: Storage, base_path: str, partition_path: str)
 def check_not_nested(storage: Storage, base_path: str, partition_paths: Iterable[str]) -> None:
     """Raise RecordKeyError if one of `partition_paths` lies inside another partition of the table, or contains one.
 
-    Partitions are nested if partition values contain different numbers of slashes.
+    This happens if partition values contain different numbers of slashes: `a` and `a/b`.
     """
     paths = set(partition_paths)
     files = list_tree_without(storage, base_path, FOLDER, most_requests=len(paths)) if len(paths) > 1 else None

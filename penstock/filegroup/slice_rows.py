@@ -72,7 +72,7 @@ class MergeRules:
 
     @property
     def lets_logs_win(self) -> bool:
-        """Whether a log record always replaces the base row with the same key, so that a merge need not read that row."""
+        """Whether a log record always replaces the base row with the same key, so that the base row need not be read."""
         compares = self.orders_deletes or self.merger.needs
         return not (self.skip_merge or compares or self.merger.builds or self.merger.folds)
 
@@ -166,8 +166,8 @@ def read_touched_rows(
 ) -> Iterator[pa.Table]:
     """Yield the merged rows of the keys that the log holds. Of the base file, read only the rows whose positions the log names.
 
-    If a log block does not name the positions of its rows in the base file, all rows of the slice are yielded. A caller that
-    reads the other rows itself must check first that `touched_positions` of the same scan is not None.
+    If a log block does not name the positions of its rows in the base file, all rows of the slice are yielded. To read the other
+    rows separately, check first that `touched_positions` of the same scan is not None.
 
     Args:
         columns: the columns to return, in this order.
@@ -192,7 +192,7 @@ def fold_slice_log(
     Args:
         columns: the columns of the log to read.
         log_scan: the scan of the slice's log files, if their block headers were read before; None: they are read now.
-        counts: its fields `scan` and `log_records` are set here; None: nothing is counted.
+        counts: the function sets its fields `scan` and `log_records`; None: nothing is counted.
     """
     counts = counts if counts is not None else MergeCounts()
     scan = scan_slice(storage, file_slice, rules.times) if log_scan is None else log_scan
@@ -228,8 +228,9 @@ def _merge_row_group(old: pa.Table, log: FoldedLog, rules: MergeRules, is_met: F
     Args:
         old: the rows of the row group.
         log: the log, combined to one record per key.
-        is_met: a mask over the keys of the log, true where a base row has the key. Updated here.
-        counts: updates and deletes are added here.
+        is_met: a mask over the keys of the log, true where a base row has the key. The function sets it for keys of this row
+            group.
+        counts: the function adds updates and deletes to it.
     """
     positions = find_positions(record_keys(old, rules.key), log.keys)
     hits = np.flatnonzero(positions >= 0)  # rows of the row group whose key the log knows
@@ -258,11 +259,11 @@ def _merge_row_group(old: pa.Table, log: FoldedLog, rules: MergeRules, is_met: F
 
 
 def _find_removed(old: pa.Table, log: FoldedLog, rules: MergeRules, hits: Positions, numbers: Positions) -> Flags:
-    """Return a mask over the hits, true where a delete in the log removes the base row.
+    """Return a mask over `hits`, true where a delete in the log removes the base row.
 
-    By default these are the keys whose record in the log is a delete, whatever the ordering values are. If deletes are compared
-    by ordering value, a base row with a greater value than the delete stays. A removed base row may have a row in the log: the
-    key was inserted again after the delete.
+    By default a base row is removed if the log's record of its key is a delete, whatever the ordering values are. If deletes are
+    compared by ordering value, a base row with a greater value than the delete stays. The log may then hold a row for the key of
+    a removed base row, which was inserted after the delete.
 
     Args:
         hits: the positions in `old` of base rows whose key the log has.
@@ -279,13 +280,13 @@ def _find_removed(old: pa.Table, log: FoldedLog, rules: MergeRules, hits: Positi
 def _replace_hits(
     log: FoldedLog, merger: Merger, hits: Positions, numbers: Positions, is_kept: Flags, counts: MergeCounts
 ) -> pa.Table:
-    """Return the log's rows of keys whose base rows a delete removed before. They take no value from the base rows.
+    """Return the log's rows for keys whose base rows a delete in the log removes. They take no value from the base rows.
 
     Args:
         hits: the positions of these base rows in their row group.
         numbers: the positions of their keys in `log.keys`.
-        is_kept: a mask over the base rows. Set to False here for rows that the merger does not insert.
-        counts: event times are added here.
+        is_kept: a mask over the base rows. The function sets it to False for rows that the merger does not insert.
+        counts: the function adds event times to it.
     """
     new = log.take(numbers)
     counts.note_times(new)
@@ -312,8 +313,8 @@ def _merge_hits(
         old: the rows of a row group of the base file.
         hits: the positions in `old` of base rows whose key the log has.
         numbers: the positions of these keys in `log.keys`.
-        is_kept: a mask over the base rows. Set to False here for rows that the merger deletes.
-        counts: event times are added here.
+        is_kept: a mask over the base rows. The function sets it to False for rows that the merger deletes.
+        counts: the function adds event times to it.
     """
     order = np.arange(old.num_rows)
     if not len(hits):
@@ -331,12 +332,12 @@ def _merge_hits(
 
 
 def _read_new_rows(log: FoldedLog, rules: MergeRules, numbers: Positions, counts: MergeCounts) -> Iterator[pa.Table]:
-    """Yield the rows of these keys of the log, which no base row has, in tables that are small compared with the memory limit.
+    """Yield the log's rows for keys that no base row has, in tables that are small compared with the memory limit.
 
     Args:
         log: the log, combined to one record per key.
         numbers: the positions of these keys in `log.keys`; none of the keys is deleted.
-        counts: the inserted rows are added here.
+        counts: the function adds the inserted rows to it.
     """
     part_rows = min(ROW_GROUP_ROWS, max(_FEWEST_ROWS, rules.memory_bytes // 4 // log.row_bytes))
     for start in range(0, len(numbers), part_rows):

@@ -1,8 +1,8 @@
 """`TaskOutput`: creates the files of one task of a write: data files with their markers, partition metafiles and key changes.
 
 Base files (`base_write.py`) and log files (`log/write.py`) are created through a `TaskOutput`, on the driver and in Spark's
-workers. It ensures that every data file has a marker before it exists. When a write finishes or is rolled back, it is sealed: its
-tasks may create no more files. A file that a task creates later is deleted again.
+workers. It ensures that every data file has a marker before it exists. When a write finishes or is rolled back, the driver seals
+it: tasks of the write may create no more files. If a task creates a file later, the task deletes it again.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ class TaskOutput:
     def _remove_if_sealed(self) -> None:
         """Check whether the driver has sealed the write (no more files allowed). If so, delete this task's files and raise.
 
-        Call this after a file was created. Then either this check finds the seal, or the driver sealed the write after the file
-        existed, finds the file by its marker and deletes it.
+        Call this after a file was created. Either this check finds that the write is sealed; or the driver seals it later, finds
+        the file by its marker, and deletes it.
 
         Raises:
             StorageError: the write is sealed.
@@ -164,8 +164,8 @@ class TaskOutput:
         A metafile that a dead writer wrote only in part is replaced.
 
         Args:
-            may_exist: whether to look for the metafile first. If not, and if files of the storage are never there in part, the
-                metafile is only created: that fails if there is one.
+            may_exist: whether the folder may have a metafile already, so that it is looked for first. Otherwise, on an object
+                store, it is created without a look; a metafile that exists is kept.
         """
         storage = self.settings.storage
         path = join(self.settings.base_path, partition_path, PARTITION_METAFILE)
@@ -193,7 +193,7 @@ class TaskOutput:
     def finish(self) -> None:
         """Sync this task's closed files to disk, and complete partition metafiles that another task wrote only in part.
 
-        If one Spark task runs many task descriptions, their files are synced together, before their results are returned.
+        If one Spark task does the work of many tasks of the write, the files of all of them are synced together at its end.
 
         Raises:
             StorageError: the write is sealed: it was finished without this task. The files were deleted again.

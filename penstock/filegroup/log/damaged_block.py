@@ -1,7 +1,7 @@
 """`DamagedBlock`: a log block that cannot be read, and how much was lost with it.
 
-A completed write wrote the block, or the write is not known. A block that a crashed write left in part does not count as damaged,
-because nothing that was committed is lost with it.
+A damaged block was written by a completed write, or it is not known by which write. A block that a crashed write left in part
+does not count as damaged, because nothing committed is lost with it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DamagedBlock:
-    """A block of a log file that cannot be read. Its rows and deletes are lost."""
+    """A block of a log file that cannot be read. Its rows and deletes are lost.
+
+    `instant` is the write that wrote the block, `records` the most rows and deletes that are lost with it. Each is None if
+    unknown.
+    """
 
     #: The path of the log file.
     path: str
@@ -38,7 +42,7 @@ def describe_loss(blocks: Collection[DamagedBlock]) -> str:
 
 
 def count_lost_records(blocks: Collection[DamagedBlock]) -> int | None:
-    """Return an upper bound for the number of rows and deletes in damaged blocks; None if a block's number is not known.
+    """Return the most rows and deletes that damaged blocks can hold; None if the number is not known for one of the blocks.
 
     Several damaged blocks of one write in one log file are counted once: the write recorded the rows of all of them together.
     """

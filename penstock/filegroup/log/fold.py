@@ -81,7 +81,8 @@ class FoldedLog:
     def take(self, numbers: Positions) -> pa.Table:
         """Return the rows of the keys at the positions `numbers` of `keys`. The row of a deleted key is all null.
 
-        If a delete preceded any row in the log, a column `FRESH` is added: true for rows that take no value from the base row.
+        If a row of the log follows a delete of its key, the result has a column `FRESH`: true for rows that take no value from
+        the base row.
         """
         rows = take_from_tables(self._tables, numbers if self._row_numbers is None else self._row_numbers[numbers])
         return rows if self.fresh is None else rows.append_column(FRESH, pa.array(self.fresh[numbers]))
@@ -110,7 +111,8 @@ def _make_folded_log(records: LogRecords, tables: tuple[pa.Table, ...], settings
     """Return folded records as a `FoldedLog`.
 
     Args:
-        tables: the rows of the records.
+        records: the folded records. With `settings.orders_deletes` a key may have tombstones (deletes) besides its row.
+        tables: the rows of the records, in memory or mapped from a file.
     """
     if not settings.orders_deletes or records.ordering is None:
         return FoldedLog(records.keys, records.empty, records.fresh, tables)
@@ -217,7 +219,7 @@ def _no_records(schema: pa.Schema) -> LogRecords:
 
 
 def _drain(parts: list[LogRecords]) -> Iterator[LogRecords]:
-    """Yield the parts and remove each from the list, so that its memory is freed as soon as it is spilled."""
+    """Yield the parts, and remove each part from the list first. So its memory is freed as soon as it is in a spill file."""
     while parts:
         yield parts.pop(0)
 

@@ -1,7 +1,7 @@
 """The log files of a file slice: which of their blocks count, and the records in these blocks.
 
-This is the only place that decides which blocks count; nothing is merged here. `scan_slice` decides it from the block headers,
-before any content is read, and returns a `LogScan`:
+No other module decides which blocks count, and this module merges nothing. `scan_slice` makes the decision from the block
+headers, before any content is read, and returns a `LogScan`:
 
 1. Files come in the order of the slice, blocks in the order of the file. A torn or damaged block is skipped, as in Hudi. But a
    damaged block of a completed Penstock write is an error, because Penstock completes no write with a torn block. A commit
@@ -56,7 +56,7 @@ _FEWEST_DELETES = 1024
 
 @dataclass(frozen=True)
 class CommittedTimes:
-    """The instants whose log blocks a query reads. Pickled to the workers in place of the whole timeline."""
+    """Tells which instants' log blocks a query reads. Pickled to the workers in place of the whole timeline."""
 
     completed: frozenset[str]
     pending: frozenset[str] = frozenset()
@@ -77,13 +77,17 @@ class CommittedTimes:
 
 
 def committed_times(timeline: Timeline, base_path: str, as_of: str | None = None) -> CommittedTimes:
-    """Return the instants whose log blocks a query as of `as_of` reads; `as_of` None: a query of the current table."""
+    """Return the `CommittedTimes` of a query: they tell which instants' log blocks it reads.
+
+    Args:
+        as_of: the instant of a time travel query; None: the query reads the current table.
+    """
     return CommittedTimes(timeline.completed_times, timeline.pending_times, timeline.start, as_of, base_path)
 
 
 @dataclass(frozen=True)
 class LogColumns:
-    """Which columns of log records to read, and which of them hold the record key and the ordering value."""
+    """The columns of log records to read, and which of these columns hold the record key and the ordering value."""
 
     #: The Avro schema that rows are read in, meta columns included.
     schema: AvroRecord
@@ -213,7 +217,7 @@ def _scan_file(storage: Storage, file: LogFile, times: CommittedTimes) -> list[t
 
 
 def _find_damage(file: LogFile, block: LogBlock, times: CommittedTimes, stats: Mapping[str, WriteStat]) -> DamagedBlock | None:
-    """Describe what was lost with a block that is not whole; return None if no completed write lost anything.
+    """Describe what was lost with a torn or malformed block; return None if no completed write lost anything.
 
     Args:
         stats: the write stats of completed writes to the file, by instant.
@@ -306,7 +310,7 @@ class _BlockQueue:
             )
 
     def drop_unreadable(self, storage: Storage) -> None:
-        """Read the contents of the blocks to read; move those that cannot be read to `damaged`. Call after the last `add`."""
+        """Read the contents of the queued blocks; move those that cannot be read to `damaged`. Call after the last `add`."""
         readable: list[BlockInFile] = []
         for file, entries in groupby(self.committed, attrgetter("file")):
             with open_log_file(storage, file) as log:
@@ -346,7 +350,7 @@ def _with_shared_schema(block: LogBlock) -> LogBlock:
 
 
 def _completed_writers(file: LogFile, block: LogBlock, times: CommittedTimes) -> list[str]:
-    """Return the instant of the completed Penstock write that wrote a damaged block, as a list of one; empty if there is none.
+    """Return a list with the instant of the completed Penstock write that wrote a damaged block; an empty list if there is none.
 
     If the block's header names an instant, only that instant is considered. Otherwise it is found by the checksum in the log
     file's write token.
@@ -385,9 +389,9 @@ def _put_compacted_in_place(queue: list[BlockInFile]) -> list[BlockInFile]:
 def touched_positions(file_slice: FileSlice, scan: LogScan) -> Positions | None:
     """Return the positions of the base file's rows that the log changes or deletes, from block headers alone.
 
-    The positions are not sorted, and may repeat. The result is None if a block does not name positions, or may name positions in
-    another base file; then the caller must find the rows by key. Only Penstock's own blocks are trusted: while a compaction is
-    pending, the positions in Hudi 0.15's blocks are those of the base file that the compaction replaces.
+    The positions are not sorted, and may repeat. The result is None if a block names no positions, or may name positions in
+    another base file. Rows must then be found by key. Only Penstock's own blocks are trusted: while a compaction is pending, the
+    positions in Hudi 0.15's blocks are those of the base file that the compaction replaces.
     """
     base = file_slice.base_file
     if base is None or any(log.base_instant != base.instant for log in file_slice.log_files):

@@ -88,9 +88,8 @@ class LogWriter:
 
     Args:
         output: the task that the files belong to. It creates the files and their markers.
-        target: the slice. Its base instant goes into file names, and new versions follow those of its log files. While a
-            compaction is pending, the base instant is that of the compaction; then only log files with that base instant are
-            counted.
+        target: the slice. Its base instant becomes part of file names. New versions follow those of its log files with that base
+            instant. While a compaction is pending, the base instant is that of the compaction.
     """
 
     def __init__(self, output: TaskOutput, target: FileSlice, settings: LogSettings) -> None:
@@ -180,7 +179,7 @@ class LogWriter:
         return max(1, int(most / bytes_per_row))
 
     def _write_block(self, rows: pa.Table, positions: Positions | None, are_updates: bool) -> None:
-        """Write rows with meta columns as one data block. A file that exceeds its limit is closed first, and a new one opened."""
+        """Write rows with meta columns as one data block, to a new file if the open file exceeds its size limit."""
         if self._open is not None and self._open.size_bytes > self._settings.max_file_bytes:
             self._finish()
         settings = self._output.settings
