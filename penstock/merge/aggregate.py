@@ -21,7 +21,7 @@ AGGREGATES = ("sum", "max", "min", "first", "last", "collect")
 
 @dataclass(frozen=True)
 class Aggregate(JoiningMerger):
-    """A merger that aggregates named columns over all rows of a key. Columns without an aggregate are those of the newest row.
+    """A merger that aggregates named columns over all rows of a key. Other columns have the values of the key's newest row.
 
     `sum`, `max`, `min`, `first` and `last` skip nulls; `collect` concatenates lists.
     """
@@ -69,7 +69,7 @@ class Aggregate(JoiningMerger):
 
 
 def _aggregate(name: str | None, field: pa.Field, earlier: pa.ChunkedArray, later: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
-    """Return one column with the aggregate of `earlier` and `later`, computed row by row.
+    """Return a column with the aggregate of value i of `earlier` and value i of `later`, for every i.
 
     Args:
         name: the aggregate, such as `sum`; None: the column has no aggregate, and `later` is returned.

@@ -57,7 +57,7 @@ class DebeziumMySql(Merger):
         return _has_operation(new, DEBEZIUM_OPERATION, "d", "MySqlDebeziumAvroPayload") | delete_flags(new)
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return a mask over the incoming rows, true for deletes: a log gets entries of a delete block for them, not rows.
+        """Return a mask over the incoming rows, true for deletes: they go to a log as entries of a delete block, not as rows.
 
         Raises:
             SchemaError: a row has no binary log position, so a reader of the log file could not tell which row is newer.
@@ -91,7 +91,7 @@ class DebeziumPostgres(Merger):
         return _has_operation(new, DEBEZIUM_OPERATION, "d", "PostgresDebeziumAvroPayload") | delete_flags(new)
 
     def is_delete_entry(self, new: pa.Table) -> Flags:
-        """Return a mask over the incoming rows, true for deletes: a log gets entries of a delete block for them, not rows.
+        """Return a mask over the incoming rows, true for deletes: they go to a log as entries of a delete block, not as rows.
 
         Raises:
             SchemaError: a row has no position in the database's log, so a reader could not tell which row is newer.

@@ -1,8 +1,9 @@
 """Partial updates with a mask: each row names the columns that it supplies, and other columns keep their stored values.
 
 The mask is a list column with the names of the supplied columns. A supplied null overwrites the stored value. A null mask means
-that the row supplies all columns. Rows in base files are complete, so their mask is null. Rows in a log keep their mask, for the
-merge with the base row. Several rows of a key in a batch or log are combined, in order, to one row.
+that the row supplies all columns. Rows in base files are complete, so their mask is null. Rows in a log keep their mask, because
+they are merged with the base row when the log is read. Several rows of a key in a batch or log are combined, in order, to one
+row.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ class MaskedUpdate(OrderedMerger):
         return pa.table(columns, schema=runs.rows.schema)
 
     def _is_always_supplied(self, rows: pa.Table) -> Flags:
-        """Return one flag per column, true where every row supplies the column, whether the row's mask names it or not.
+        """Return one flag per column, true where every row supplies the column, even if the row's mask does not name it.
 
         These are the meta columns, the ordering column, the mask itself, and the columns that mark deletes.
         """
@@ -159,7 +160,8 @@ class MaskedUpdate(OrderedMerger):
     def _find_supplied(self, rows: pa.Table) -> Flags:
         """Return a two-dimensional array of flags, true where a row (first axis) supplies a column (second axis).
 
-        For a row with a null mask only the columns that every row supplies are true; callers combine this with `_is_whole`.
+        A row with a null mask supplies all columns, but the result says so only for columns that every row supplies. Combine it
+        with `_is_whole`.
 
         Raises:
             SchemaError: a row's mask names a column that the rows do not have.

@@ -20,8 +20,8 @@ DELETE_FLAG = "_hoodie_is_deleted"
 class DeleteMarker:
     """A column and a value that mark deletes: a row with the text `value` in `column` is a delete.
 
-    They are the options hoodie.payload.delete.field and hoodie.payload.delete.marker. In a table with a delete marker,
-    `_hoodie_is_deleted` is ignored.
+    `column` is the option hoodie.payload.delete.field, `value` the option hoodie.payload.delete.marker. In a table with a delete
+    marker, `_hoodie_is_deleted` is ignored.
     """
 
     column: str

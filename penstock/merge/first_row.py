@@ -42,7 +42,7 @@ class FirstRow(OrderedMerger):
 
 
 def _fold_by_arrival(runs: Runs) -> Folded:
-    """Return one row per run (the log rows of one key): the first row after the last delete, or the delete if no row follows it.
+    """Return one row per run (the log rows of one key): the first row after the run's last delete, or that delete if it is last.
 
     A delete with a lower ordering value than the row kept so far is ignored. The loop handles the first row of all runs, then the
     second row of all runs, and so on.

@@ -70,9 +70,11 @@ class KeepHistory(JoiningMerger):
         return kind
 
     def _make_ranking(self, kind: pa.ListType) -> Callable[[pa.Array], Positions] | None:
-        """Return a function that computes a sort number for each version of a row; None if versions lack the ordering column.
+        """Return a function that computes numbers by which to sort the versions of rows; None without ordering values.
 
-        The numbers have the order of the ordering values.
+        A version has no ordering value if the history column does not keep the ordering column. The function is called with an
+        array of versions, which are structs. It returns one number per version. The numbers compare as the ordering values of the
+        versions do.
 
         Args:
             kind: the type of the history column, a list of structs.
@@ -90,7 +92,7 @@ class KeepHistory(JoiningMerger):
 
 
 def _wrap_in_lists(rows: pa.Table, kind: pa.ListType) -> pa.ChunkedArray:
-    """Return a history column in which each row has itself as the only version: a list with one struct, made of the row.
+    """Return a history column that has for each row a list with one version: a struct made of that row.
 
     Args:
         kind: the type of the history column; its struct says which columns to take.

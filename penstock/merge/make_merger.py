@@ -73,7 +73,10 @@ def make_merger_of_mode(mode: str, settings: PayloadSettings, payload_class: str
 
 
 def _with_operation(merger: Merger, settings: PayloadSettings) -> Merger:
-    """Return `merger`, or a wrapper that makes rows with `_hoodie_operation` `D` deletes if the table has that column."""
+    """Wrap a merger if the table has the column `_hoodie_operation`: rows with the operation `D` then are deletes.
+
+    Otherwise return `merger` itself.
+    """
     return WithOperation(merger) if settings.operation else merger
 
 

@@ -59,7 +59,7 @@ class Merger:
 
     @property
     def ignores_ordering(self) -> bool:
-        """Whether the last row of a batch or log wins, whatever its ordering value. If true, callers pass no ordering values."""
+        """Whether the last row of a batch or log wins, whatever its ordering value. If so, the merger gets no ordering values."""
         return False
 
     @property
@@ -162,7 +162,7 @@ class Merger:
         return MergedPairs(self.resolve(take_rows(needed, at), new), self, old, at, new)
 
     def insert(self, new: pa.Table) -> tuple[Flags, pa.Table]:
-        """Return a mask over `new`, true for the rows to write; and a table of only these rows, in the form to write them.
+        """Decide which rows of new keys to write. Return (mask over `new`, true for these rows; the rows in their stored form).
 
         `new` are incoming rows whose key has no stored row. By default all of them are written except deletes.
         """
@@ -194,7 +194,7 @@ class MergedPairs:
         """Return the merged row of each (stored, incoming) pair whose choice is TAKE_NEW or BUILD, in the order of the pairs.
 
         Args:
-            choices: the choices of this merge. To leave rows out, a caller may set their choices to KEEP_OLD.
+            choices: the choices of this merge. For a row to be left out, its choice may be set to KEEP_OLD.
         """
         if self._built is not None:
             wanted = (choices == Choice.BUILD)[self.choices == Choice.BUILD]
@@ -212,5 +212,5 @@ class MergedPairs:
 
 
 def _where(rows: pa.Table, flags: Flags) -> pa.Table:
-    """Return the rows where the mask `flags` is true. If all flags are true, return `rows` itself, without a copy."""
+    """Return the rows of an Arrow table where the mask `flags` is true. If all flags are true, return `rows` itself."""
     return rows if flags.all() else rows.filter(pa.array(flags))

@@ -25,8 +25,8 @@ _OPERATIONS = ("I", "-U", "U", "D")
 class WithOperation(Merger):
     """A merger that wraps another merger: a row whose `_hoodie_operation` is `D` is a delete too.
 
-    Penstock's own mergers receive these rows as deletes before they decide. Hudi's payloads receive them as plain rows: the key
-    is deleted only if the payload would not keep the stored row.
+    If the wrapped merger is one of Penstock's own, it sees these rows as deletes. A payload of Hudi sees them as plain rows, and
+    the key is deleted unless the payload keeps the stored row.
     """
 
     merger: Merger
@@ -96,7 +96,7 @@ class WithOperation(Merger):
 def operation_deletes(rows: pa.Table) -> Flags:
     """Return a mask over the rows, true where `_hoodie_operation` is `D`; all false if the rows do not have the column.
 
-    Writers delete these keys; log readers skip the rows.
+    A write deletes the keys of these rows. A reader of a log skips the rows.
 
     Raises:
         SchemaError: an operation is none of `I`, `-U`, `U`, `D`.

@@ -64,8 +64,9 @@ class OrderedMerger(Merger):
     def choose(self, old: pa.Table, new: pa.Table, otherwise: Choice) -> Choices:
         """Return the choice for each (stored, incoming) pair of rows.
 
-        An incoming delete wins, and so does an incoming row after a delete of its key in the batch or log, unless the stored row
-        has the greater ordering value. Every other pair gets `otherwise`.
+        An incoming delete gets DELETE, or KEEP_OLD if the stored row has the greater ordering value. An incoming row that follows
+        a delete of its key in the batch or log gets TAKE_NEW, unless the stored row has the greater ordering value. Every other
+        pair gets the choice `otherwise`.
         """
         late = self.stored_is_newer(old, new)
         deleted = np.where(late, Choice.KEEP_OLD, Choice.DELETE)
@@ -76,7 +77,7 @@ class OrderedMerger(Merger):
 class JoiningMerger(OrderedMerger):
     """A base class of mergers that join two rows of a key to one row.
 
-    They first join the rows of a key in a batch or log, then the result with the stored row.
+    A merger of this class first joins the rows of a key in a batch or log, then joins the result with the stored row.
     """
 
     def join(self, old: pa.Table, new: pa.Table, late: Flags) -> pa.Table:
@@ -121,11 +122,13 @@ class JoiningMerger(OrderedMerger):
 def drop_before_deletes(runs: Runs, find_deletes: Callable[[pa.Table], Flags] = delete_flags) -> tuple[Runs, Flags]:
     """Sort each run (the rows of one key) by ordering value, then drop the run's last delete and all rows before that delete.
 
-    A delete with no row after it is kept. Return the remaining runs, and a mask over the runs: true where a delete preceded the
-    remaining rows.
+    If no row follows the last delete, the delete is kept.
 
     Args:
         find_deletes: returns a mask over rows, true for deletes.
+
+    Returns:
+        The runs with the remaining rows, and a mask over the runs: true where a delete preceded the remaining rows.
     """
     runs = runs.sort_by_ordering()
     fresh = np.zeros(len(runs), np.bool_) if runs.after_delete is None else runs.after_delete
@@ -140,7 +143,7 @@ def drop_before_deletes(runs: Runs, find_deletes: Callable[[pa.Table], Flags] = 
 
 
 def _take_later_meta_columns(rows: pa.Table, old: pa.Table, new: pa.Table) -> pa.Table:
-    """Return the joined rows with the meta columns of row i of `old` or of `new`, whichever has the later commit time.
+    """Return the joined rows with the meta columns of `old` or of `new`: for each row, of the one with the later commit time.
 
     Args:
         rows: the joined rows; row i was joined from row i of `old` and row i of `new`.

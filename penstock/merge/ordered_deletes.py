@@ -1,7 +1,7 @@
 """`penstock.deletes.follow.ordering`: deletes are compared by ordering value, whatever the payload.
 
-`OrderedDeletes` wraps the merger of a write in such a table. Readers of logs do not use it: there deletes take effect before the
-merger is called (`kernels/tombstones.py`).
+`OrderedDeletes` wraps the merger of a write if the table has this option. Readers of logs do not use it: when a log is read,
+deletes take effect before the merger is called (`kernels/tombstones.py`).
 """
 
 from __future__ import annotations
@@ -121,7 +121,11 @@ class OrderedDeletes(Merger):
         return self.merger.insert(new)
 
     def fold(self, runs: Runs) -> Folded:
-        """Combine the rows of each run to one row. Rows that are older than a delete of their run are dropped first."""
+        """Combine the rows of each run (the rows of one key) to one row.
+
+        Before that, the run is sorted by ordering value, and its last delete and all rows before that delete are dropped
+        (`drop_before_deletes`).
+        """
         left, is_after_delete = drop_before_deletes(runs, self.is_delete)
         folded = self.merger.fold(left)
         fresh = is_after_delete if folded.fresh is None else is_after_delete | folded.fresh
@@ -129,5 +133,5 @@ class OrderedDeletes(Merger):
 
 
 def order_deletes(merger: Merger, ordering: str) -> Merger:
-    """Return a merger that compares deletes by ordering value: `merger` itself if it does, otherwise a wrapper."""
+    """Return a merger that compares deletes by ordering value: `merger` itself if it does so, otherwise a wrapper around it."""
     return merger if merger.orders_deletes else OrderedDeletes(merger, ordering)

@@ -74,9 +74,9 @@ class OverwriteNonDefaults(Merger):
 class PartialUpdate(Merger):
     """PartialUpdateAvroPayload: each column takes the newer row's value if that is not null, otherwise the older row's value.
 
-    A delete always deletes the stored row. Several rows of a key in a batch or log are combined in the same way. Among them a
-    delete discards the rows before it, unless one of these has a greater ordering value. As in Hudi, a delete in a batch is lost
-    if a row with a lower ordering value follows it.
+    A delete always deletes the stored row. Several rows of a key in a batch or log are combined in the same way. A delete among
+    them discards the earlier rows of the key, unless one of the earlier rows has a greater ordering value. As in Hudi, a delete
+    in a batch is lost if a row with a lower ordering value follows it.
     """
 
     ordering: str | None
@@ -137,8 +137,9 @@ class PartialUpdate(Merger):
 def _find_first_merged(runs: Runs) -> Positions:
     """Return for each run (the rows of one key) the position of the first row to merge. Rows before a delete are discarded.
 
-    For a run without deletes this is its first row. For other runs the ordering values and delete flags decide. The loop
-    handles the first row of these runs, then the second row, and so on.
+    For a run without deletes this is its first row. A delete that is not older than the rows before it discards them, and merging
+    starts with the delete. As in Hudi, merging in a batch also starts with a row that is older than a delete before it: that
+    delete is lost. The loop handles the first row of all runs with deletes, then the second row, and so on.
     """
     firsts = runs.starts.copy()
     if not delete_flags(runs.rows).any():
@@ -171,8 +172,8 @@ def _find_first_merged(runs: Runs) -> Positions:
 def _sort_by_precedence(runs: Runs) -> Runs:
     """Return a copy in which each run (the rows of one key) is sorted so that a column's last non-null value is its merged value.
 
-    A row whose ordering value is at least that of all earlier rows stays after them. Any other row is late. It is put in front
-    of them, so it only fills columns that are null in all of them.
+    A row stays after the earlier rows of its run if its ordering value is at least that of each of them. Any other row is late:
+    it is put in front of the earlier rows, so it only fills columns that are null in all of them.
     """
     if runs.ranks is None:
         return runs

@@ -1,7 +1,7 @@
 """`Choice` and `Fate`: what happens to a stored row when an incoming row has the same key.
 
-A merger returns a choice for each (stored, incoming) pair of rows. Before a merger is called, the stage of a write that finds the
-stored row of each incoming key decides a fate: whether the merger is asked at all. Both are passed as int8 arrays with one
+A merger returns a choice for each (stored, incoming) pair of rows. Before that, the stage of a write that finds the stored row of
+each incoming key decides a fate for the pair: whether the merger is called for it at all. Both are passed as int8 arrays with one
 element per pair, so their members are numpy int8 scalars: comparing an array with a member stays an int8 operation. (An IntEnum
 member would widen every array to int64.)
 """

@@ -13,7 +13,7 @@ from penstock.merge.kernels.ordering import sort_values
 def find_positions(keys: pa.Array | pa.ChunkedArray, wanted: pa.Array) -> Positions:
     """Return for each key its position in `wanted`, or -1 if `wanted` does not hold it. The keys of `wanted` must be distinct.
 
-    The hash table is built over `wanted`, so pass the smaller side there.
+    A hash table is built over `wanted`, so of two arrays pass the smaller one as `wanted`.
     """
     if keys.type != wanted.type:
         keys = keys.cast(wanted.type)

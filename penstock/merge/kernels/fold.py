@@ -27,8 +27,9 @@ from penstock.merge.merger import Merger
 class FoldedBatch:
     """The result of combining (folding) the rows of each key of an incoming batch to one row.
 
-    `rows` has the position of one incoming row per key. For a key with several rows, `values` has the combined row, which
-    replaces the incoming row at that position.
+    `rows` has the position of one incoming row per key. If the key has several rows, a combined row replaces the incoming row at
+    that position. `changed` has the positions of these replaced rows, and `values` the combined rows. `fresh` and `gone` are
+    masks over `values`; None: all false. `fresh` marks rows that take no value from the stored row, `gone` marks keys to delete.
     """
 
     #: The position of one incoming row per key, ascending. Of a key with several rows: the last row, or the last one that has
@@ -52,7 +53,7 @@ class FoldedBatch:
         return self.values_of(rows, self.rows)
 
     def values_of(self, rows: pa.Table, numbers: Positions) -> pa.Table:
-        """Return the rows at the positions `numbers`. A row that stands for several rows of its key has their combined values.
+        """Return the rows at the positions `numbers`. If a row's key has several incoming rows, return the combined row instead.
 
         Args:
             rows: the incoming rows of the batch, before they were combined.
@@ -80,7 +81,8 @@ def fold_batch(
         ordering: the ordering value of each row; None: rows are combined in the order in which they came.
         column: the name of the ordering column, for error messages.
         arrival: a number per row, greater for rows that came later; None: the rows are in the order in which they came.
-        placed_by: columns that decide to which partition or file group a row goes, if the rows of one key may go to several.
+        placed_by: columns that decide to which partition or file group a row goes. The combined row goes where the last incoming
+            row with the same values in them goes. Empty: the rows of a key all go to one place.
     """
     if pc.count_distinct(keys).as_py() == len(keys):
         return FoldedBatch(np.arange(len(keys)), np.empty(0, np.int64), rows.slice(0, 0))
@@ -112,10 +114,10 @@ def _reorder_flags(flags: Flags | None, order: Positions) -> Flags | None:
 
 
 def _find_placed_rows(runs: Runs, folded: pa.Table, columns: Sequence[str]) -> Positions:
-    """Return for each run (the rows of one key) the position of the last row that equals the combined row in `columns`.
+    """Return for each run (the rows of one key) the position of the row that decides where the combined row is written.
 
-    The caller sends the combined row to the partition or file group of the row at this position. If no row of the run equals the
-    combined row there, or the rows have none of the columns, return the position of the last row of the run.
+    This is the run's last row that equals the combined row in `columns`. If there is none, or the rows have none of the columns,
+    it is the run's last row.
 
     Args:
         folded: the combined rows, one per run.
@@ -133,7 +135,8 @@ def _find_placed_rows(runs: Runs, folded: pa.Table, columns: Sequence[str]) -> P
 class LogRecords:
     """Records of log files, in the order in which they were written. A record is a row or a delete entry.
 
-    The result of `fold_log` has one record per key.
+    All fields have one element per record. `empty` is true for delete entries, whose row means nothing. `fresh` is true for a row
+    that takes no value from the base file; None: all false. The result of `fold_log` has one record per key.
     """
 
     #: The record key of each record.
@@ -199,9 +202,10 @@ def group_by_key(keys: pa.Array, arrival: Positions | None) -> tuple[Positions, 
 
 
 def deletes_always(ordering: pa.Array) -> Flags:
-    """Return a mask over the records. For a delete entry, true means that it deletes earlier rows whatever their ordering values.
+    """Return a mask over log records. For a delete entry, true means that it deletes earlier rows in any case.
 
-    These entries have no ordering value, or the int 0 that Hudi writes for a missing one. A long 0 is an ordinary value.
+    Then the ordering values of the earlier rows do not matter. That is so if the delete entry has no ordering value, or the int 0
+    that Hudi writes for a missing one. A long 0 is an ordinary value. The mask means nothing for rows.
 
     Args:
         ordering: the ordering value of each record.

@@ -25,7 +25,7 @@ OFFSETS_REACH = (1 << 31) - (1 << 20)
 
 
 def take_rows(table: pa.Table, rows: Positions) -> pa.Table:
-    """Return the rows of the table at these positions, in this order. A row may be taken several times.
+    """Return the rows of an Arrow table at these positions, in this order. A position may occur several times.
 
     Consecutive positions are returned as a slice, without a copy. Columns may have several chunks.
     """
@@ -41,9 +41,10 @@ def take_rows(table: pa.Table, rows: Positions) -> pa.Table:
 
 
 def take_from_tables(tables: Sequence[pa.Table], rows: Positions) -> pa.Table:
-    """Return rows by their positions in the concatenation of the tables, in this order.
+    """Return rows of several Arrow tables by position, in this order. A table with none of the rows is not read.
 
-    A table with none of the rows is not read.
+    Args:
+        rows: the positions of the rows, counted through all tables as if they were concatenated.
     """
     if len(tables) == 1:
         return take_rows(tables[0], rows)
@@ -65,7 +66,7 @@ def take_from_tables(tables: Sequence[pa.Table], rows: Positions) -> pa.Table:
 
 
 def find_column(table: pa.Table, path: str) -> pa.ChunkedArray | None:
-    """Return the column with the name `path`, or the struct field at a path such as `a.b`. None if the table has neither.
+    """Return an Arrow table's column with the name `path`, or its struct field at a path such as `a.b`; None if it has neither.
 
     The field of a null struct is null.
     """
@@ -86,15 +87,15 @@ def find_top_column(path: str, names: Sequence[str]) -> str:
     """Return the name of the top-level column of a path such as `a.b`: `a`, or `a.b` itself if a column has that name.
 
     Args:
-        names: the names of the table's columns.
+        names: the names of all top-level columns.
     """
     return path if path in names else path.split(".")[0]
 
 
 def have_same_values(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> Flags:
-    """Return a mask over the rows, true where row i of both tables has the same values in `columns` (struct fields as `a.b`).
+    """Return a mask over the rows, true where row i of `left` and of `right` are equal in `columns` (struct fields as `a.b`).
 
-    Null equals null. A column that is missing in one of the tables is not compared.
+    Null equals null. A column that `left` or `right` lacks is not compared.
     """
     same = np.ones(left.num_rows, np.bool_)
     for name in columns:
@@ -120,7 +121,7 @@ def to_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _fits_offsets(table: pa.Table, rows: Positions) -> bool:
-    """Whether no column needs more than 32-bit offsets, neither in `table` nor in the result of taking `rows` from it."""
+    """Whether 32-bit offsets are enough for every column of an Arrow table, and of the result of taking `rows` from it."""
     size = table.nbytes
     if size > OFFSETS_REACH:
         return False
@@ -132,7 +133,10 @@ def _fits_offsets(table: pa.Table, rows: Positions) -> bool:
 
 
 def _take_by_batch(table: pa.Table, rows: Positions) -> Iterator[pa.Table]:
-    """Yield the rows at these ascending positions, one table per record batch. Each batch by itself fits 32-bit offsets."""
+    """Yield the rows of an Arrow table at these ascending positions, one table per record batch.
+
+    Each batch by itself fits 32-bit offsets.
+    """
     start = 0
     for batch in table.to_batches():
         first, last = np.searchsorted(rows, [start, start + batch.num_rows])

@@ -16,12 +16,11 @@ def concat_lists(
 ) -> pa.Array:
     """Concatenate the list columns row by row: list i of the result holds the values of list i of each column.
 
-    A list is null where all columns are null. All values are flattened, each with the number of its row, and sorted by that
-    number; the sort is stable.
+    A list of the result is null where all columns are null.
 
     Args:
-        rank: returns a number for each value, by which the values of a list are sorted; equal numbers keep the values' order.
-            None: the values stay in the order of the columns.
+        rank: a function that returns a number for each value of an array. The values of a list are sorted by these numbers;
+            values with equal numbers keep their order. None: the values stay in the order of the columns.
         limit: the number of values to keep of each list, the last ones; None: all.
     """
     lists = [to_array(column) for column in columns]

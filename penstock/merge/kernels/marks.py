@@ -21,16 +21,16 @@ MADE = "_penstock_made"
 def is_fresh(rows: pa.Table) -> Flags:
     """Return a mask over the incoming rows, true where the merged row must take no value from the stored row.
 
-    Reads the boolean column `FRESH`; all false without it. A delete of the key came before these rows.
+    The reason is that a delete of the key came before the row. Reads the boolean column `FRESH`; all false without it.
     """
     return _marked(rows, FRESH)
 
 
 def is_gone(rows: pa.Table) -> Flags:
-    """Return a mask over the incoming rows, true where the row stands only for the deletion of its key.
+    """Return a mask over the incoming rows, true where the row only says that its key is to be deleted.
 
-    A user's merge function combined the rows of the key in the batch to nothing. Reads the boolean column `GONE`; all false
-    without it.
+    This happens if a user's merge function returned no row for the rows of the key in the batch. Reads the boolean column `GONE`;
+    all false without it.
     """
     return _marked(rows, GONE)
 

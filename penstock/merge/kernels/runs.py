@@ -22,9 +22,11 @@ from penstock.merge.kernels.gather import Flags, Positions, take_rows
 
 @dataclass(frozen=True)
 class Runs:
-    """A table whose rows are grouped by key.
+    """An Arrow table whose rows are grouped by key into runs.
 
-    A run is the rows of one key, next to one another, in the order in which they came.
+    A run is the rows of one key, next to one another, in the order in which they came. `starts` has the position of each run's
+    first row. `ranks` are numbers that compare as the rows' ordering values do; None: ordering values are not compared.
+    `after_delete` is a mask over the runs, true if the key was deleted before the run; None: all false.
     """
 
     rows: pa.Table
@@ -109,7 +111,11 @@ class Runs:
 
 @dataclass(frozen=True)
 class Folded:
-    """The result of `Merger.fold`: one row per run (the rows of one key), in the order of the runs."""
+    """The result of `Merger.fold`: one row per run (the rows of one key), in the order of the runs.
+
+    `fresh` and `gone` are masks over the runs; None: all false. `fresh` is true if the key was deleted before the row, so that
+    the row takes no value from the stored row. `gone` is true if the row only says that its key is to be deleted.
+    """
 
     rows: pa.Table
     #: A mask over the runs: true where the key was deleted before the folded row (mark `FRESH`); None: all false.
@@ -175,11 +181,13 @@ def join_neighbours(runs: Runs, join: Callable[[pa.Table, pa.Table], pa.Table]) 
 def split_into_pairs(lengths: Positions) -> tuple[Flags, Positions]:
     """Pair the rows of each run (the rows of one key): the first row with the second, the third with the fourth, and so on.
 
-    Return a mask over the rows, true for the first, third, … row of a run; and the positions of the older row of each pair. The
-    last row of a run of odd length is in no pair.
+    The last row of a run of odd length is in no pair.
 
     Args:
         lengths: the number of rows of each run.
+
+    Returns:
+        A mask over the rows, true for the first, third, … row of a run; and the position of the older row of each pair.
     """
     length_of_run = np.repeat(lengths, lengths)
     place_in_run = np.arange(len(length_of_run)) - np.repeat(np.cumsum(lengths) - lengths, lengths)

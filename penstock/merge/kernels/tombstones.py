@@ -27,7 +27,11 @@ from penstock.merge.merger import Merger
 
 @dataclass(frozen=True)
 class Tombstones:
-    """The tombstones of a folded log, as columns with one element per key of the log."""
+    """The tombstones (deletes that still count) of a folded log, as columns with one element per key of the log.
+
+    `always` is true for a key with an unconditional tombstone, which removes every stored row. `ordering` is the ordering value
+    of the key's ordered tombstone, which removes stored rows that are not newer; null: the key has none.
+    """
 
     #: A mask over the keys: true where the key has an unconditional tombstone.
     always: Flags
@@ -99,12 +103,13 @@ def fold_ordered_log(merger: Merger, records: LogRecords, column: str = "") -> L
 
 
 def find_tombstones(records: LogRecords) -> tuple[LogRecords, Positions, Tombstones]:
-    """Return one record per key, the position in `records` of each of them, and the tombstones of the keys.
-
-    The record of a key is its row, or a delete entry if it has no row.
+    """Separate the tombstones (deletes that still count) of a folded log from its rows.
 
     Args:
         records: the result of `fold_ordered_log`, or several of them with different keys, one after another.
+
+    Returns:
+        (one record per key: a row, or a delete entry if it has no row; their positions in `records`; the keys' tombstones).
     """
     assert records.ordering is not None
     codes = np.asarray(records.keys.dictionary_encode().indices, dtype=np.int64)
@@ -132,12 +137,12 @@ def _find_deletes(merger: Merger, records: LogRecords) -> Flags:
 
 
 def _last_in_run(flags: Flags, places: Positions, starts: Positions) -> Positions:
-    """Return for each run the greatest place of its flagged records; -1 if there is none.
+    """Return for each run (the records of one key) the greatest number among its flagged records; -1 if it has none.
 
     Args:
-        flags: a mask over the records.
+        flags: a mask over the records, true for flagged records.
         places: a number per record.
-        starts: the position of the first record of each run. A run is the records of one key.
+        starts: the position of the first record of each run.
     """
     if not len(starts):
         return np.zeros(0, np.int64)

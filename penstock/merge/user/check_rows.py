@@ -113,7 +113,7 @@ def _are_of_one_family(returned: pa.DataType, expected: pa.DataType) -> bool:
 
 
 def _find_family(kind: pa.DataType) -> tuple[Callable[[pa.DataType], bool], ...] | None:
-    """Return the entry of `_FAMILIES` (types that may be cast to one another) that the type belongs to, or None."""
+    """Return the entry of `_FAMILIES` that an Arrow type belongs to, or None. Types of one family may be cast to one another."""
     return next((family for family in _FAMILIES if any(is_of(kind) for is_of in family)), None)
 
 

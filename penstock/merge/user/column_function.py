@@ -29,7 +29,7 @@ class ColumnFunction:
     guard: Guard
 
     def join(self, old: pa.Table, new: pa.Table) -> JoinedRows:
-        """Call the user's function with the old and the new rows; check the returned rows, and return them."""
+        """Call the user's function once, with all old and all new rows. Check the rows that it returns, and return them."""
 
         def call(_: CallProgress) -> Any:
             return self.registered.function(old, new)

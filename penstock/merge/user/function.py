@@ -13,7 +13,11 @@ from penstock.merge.user.guard import Guard
 
 @dataclass(frozen=True)
 class JoinedRows:
-    """The rows that a user's function returned for (old, new) pairs of rows with the same key."""
+    """The rows that a user's function returned for (old, new) pairs of rows with the same key.
+
+    `gone` is a mask over the pairs, true where the function returned no row: the key is to be deleted. `rows` has one row for
+    each other pair, in the order of the pairs.
+    """
 
     #: One row for each pair that is not gone, in the order of the pairs.
     rows: pa.Table

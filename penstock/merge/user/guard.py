@@ -40,7 +40,10 @@ class CallProgress:
 
 @dataclass(frozen=True)
 class Guard:
-    """Calls a user's merge function under a time limit, and makes errors that name the function and the record key."""
+    """Calls a user's merge function under a time limit, and turns its errors into PayloadError.
+
+    The errors name the function and a record key.
+    """
 
     #: The kind and name of the function, for messages.
     what: str
@@ -98,7 +101,7 @@ class Guard:
         """Run `outcome` on a thread of its own. Raise PayloadError if one call of the user's function exceeds `timeout_s`.
 
         Args:
-            outcome: the call to run. It keeps the result.
+            outcome: the call to run. It stores the result or the exception in itself.
             progress: the position of the current row, which the call updates.
             rows: the rows that the function merges, to name in an error the key of the current row.
         """
@@ -118,7 +121,10 @@ class Guard:
 
 
 class _Outcome(Generic[T]):
-    """A call of `work`, perhaps on another thread, and its result: the value in `values`, or the exception in `error`."""
+    """One call of the function `work`, which may run on another thread, and how it ended.
+
+    The list `values` holds the result of `work`, or `error` the exception that it raised.
+    """
 
     def __init__(self, work: Callable[[CallProgress], T], progress: CallProgress) -> None:
         self._work = work

@@ -1,9 +1,9 @@
 """`UserMerger`: merges rows with a user's function, in batches, logs and stored rows.
 
 The function receives the rows of a key in the order in which they were committed, and the rows of one batch by ordering value.
-The function itself decides whether a row is too old. Deletes never reach the function: a delete removes the key, and the next
-row of the key is handled like the first. So a copy-on-write and a merge-on-read table hold the same rows, if the function is
-associative.
+The function itself decides whether a row is too old. The function is not called for a delete: the delete removes the key, and the
+next row of the key is handled as the first row of a new key. So a copy-on-write and a merge-on-read table hold the same rows, if
+the function is associative.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class UserMerger(Merger):
         return _add_meta_columns(self.function.join(stored, data), new)
 
     def _begin(self, new: pa.Table) -> JoinedRows:
-        """Call the user's function for incoming rows whose key has no old row; return its rows with the meta columns of `new`."""
+        """Call the user's function for incoming rows of new keys. Return its rows with the meta columns of `new`."""
         if not new.num_rows:
             return JoinedRows(new, np.zeros(0, np.bool_))
         return _add_meta_columns(self.function.begin(_select_data(new)), new)

@@ -34,7 +34,7 @@ class RowFunction:
     guard: Guard
 
     def join(self, old: pa.Table, new: pa.Table) -> JoinedRows:
-        """Call the user's function for row i of `old` and row i of `new`, for every i. Return its results as a checked table."""
+        """Call the user's function once for each pair: row i of `old` and row i of `new`. Return the checked rows."""
         return self._call_for_all(old, new)
 
     def begin(self, new: pa.Table) -> JoinedRows:
@@ -42,7 +42,7 @@ class RowFunction:
         return self._call_for_all(None, new)
 
     def _call_for_all(self, old: pa.Table | None, new: pa.Table) -> JoinedRows:
-        """Call the user's function for row i of `old` and row i of `new`, for every i; return the checked results.
+        """Call the user's function once for each pair: row i of `old` and row i of `new`. Return the checked results.
 
         Rows are converted to dictionaries `_ROWS_AT_A_TIME` at a time. `old` is None if the keys have no old rows.
         """
@@ -56,9 +56,10 @@ class RowFunction:
         return JoinedRows(pa.concat_tables(rows), np.concatenate(gone))
 
     def _call_for_part(self, old: pa.Table | None, new: pa.Table) -> JoinedRows:
-        """Call the user's function for row i of `old` and row i of `new`, for every i, under the guard's time limit.
+        """Call the user's function for each pair of at most `_ROWS_AT_A_TIME` pairs, under the guard's time limit.
 
-        Return the dictionaries that the function returned as a checked table. Called with at most `_ROWS_AT_A_TIME` rows.
+        A pair is row i of `old` and row i of `new`. The dictionaries that the function returns are checked and returned as Arrow
+        rows.
         """
 
         def call(progress: CallProgress) -> list[Any]:
