@@ -1,7 +1,7 @@
 """Record keys and partition paths of incoming rows, computed as Spark expressions.
 
-The write pipeline calls `make_key_generator(settings)`, and then `make_columns(schema)` of the generator for the expressions. An
-expression raises an error for a row without a key; `typed_error` recovers that error from Spark's exception.
+A write calls `make_key_generator(settings)` for a generator, and then the generator's `make_columns(schema)` for the expressions.
+An expression raises an error for a row without a key; `typed_error` recovers that error from Spark's exception.
 `partition_path.py` handles partition paths as Python strings, for readers and workers.
 
 Promise: the same row has the same key on every Spark version, session, time zone and operation.

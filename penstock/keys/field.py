@@ -76,7 +76,7 @@ def _find_paths(struct: StructType, name: str) -> Iterator[tuple[tuple[str, ...]
 
 
 def _missing_field(schema: StructType, name: str, option: str) -> SchemaError:
-    """Return the error about a field that the input does not have, with the nearest names, or the columns if no name is near."""
+    """Return the SchemaError about a field that the input lacks. It lists the nearest names, or the columns if none is near."""
     known = list(_list_names(schema))
     by_lower_case = {known_name.lower(): known_name for known_name in known}
     near = get_close_matches(name.lower(), by_lower_case, n=3)

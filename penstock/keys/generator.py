@@ -24,7 +24,11 @@ TIMEBASED_PREFIX = "hoodie.keygen.timebased."
 
 @dataclass(frozen=True)
 class KeySettings:
-    """The options and table properties that determine record keys and partition paths."""
+    """The options and table properties that determine record keys and partition paths.
+
+    If `record_key_fields` is empty, the writer generates keys. For the custom generator `partition_path_fields` have a suffix
+    `:TYPE`. `timebased` holds the options `hoodie.keygen.timebased.*` without that prefix.
+    """
 
     #: Empty: the writer generates keys.
     record_key_fields: tuple[str, ...] = ()

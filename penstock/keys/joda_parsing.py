@@ -33,7 +33,11 @@ Result = Callable[["Parts", Column], Column]
 
 @dataclass(frozen=True, eq=False)
 class TextReader:
-    """Parses date strings by the first of several patterns that matches, and prints their time by another pattern."""
+    """Parses date strings by the first of several patterns that matches, and prints their time by another pattern.
+
+    `zone` is the time zone of date strings that name none; None: the session's. `failure` is the message about a date string that
+    cannot be parsed: the string is put in place of `{}`.
+    """
 
     readings: Sequence[Reading]
     #: The zone of text that names none; None: the session's.
@@ -66,7 +70,7 @@ class TextReader:
     ) -> Column | None:
         """Return an expression that copies the parts of a date string in their new order, which is much faster than parsing them.
 
-        Return None if copying is not enough: a part must be converted, or a time zone shifts the clock.
+        Return None if copying is not enough, because a part must be converted or a time zone shifts the clock.
 
         Args:
             reading: the pattern of the date string.
@@ -157,7 +161,7 @@ class Parts(Protocol):
     """The parts of a date string, such as year and month, looked up by the letters of its pattern (`y`, `M`)."""
 
     def token(self, letters: str) -> Token | None:
-        """Return the last token of the pattern whose letter is in `letters`; None if the pattern has no such token."""
+        """Return the pattern's token whose letter is in `letters`, the last one if there are several; None if there is none."""
         ...
 
     def text(self, letters: str) -> Column:
@@ -219,9 +223,9 @@ def _take_first(cases: Sequence[tuple[Column, Column]], otherwise: Column) -> Co
 
 
 def _number(parts: Parts, letters: str, default: int) -> Column:
-    """Return an expression for a number in a date string, such as the day for the letter `d`.
+    """Return an expression for one number in a date string, such as the day (`letters` is `d`).
 
-    It is `default` if the pattern has none of the letters.
+    The number is `default` if the pattern has none of the letters.
     """
     return F.lit(default) if parts.token(letters) is None else parts.text(letters).cast("int")
 

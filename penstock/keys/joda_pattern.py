@@ -82,7 +82,11 @@ class Token:
 
 @dataclass(frozen=True)
 class Reading:
-    """A parsed input pattern: a regular expression for whole date strings (Java's dialect), and the token of each regex group."""
+    """A parsed input pattern: a regular expression for whole date strings (Java's dialect), and the token of each regex group.
+
+    If every part of the pattern has a fixed width, `fixed_regex` matches the date strings with exactly these widths, and `starts`
+    has the position at which each group begins in them. Otherwise `fixed_regex` is None.
+    """
 
     pattern: str
     regex: str
@@ -93,7 +97,7 @@ class Reading:
     starts: tuple[int, ...] = ()
 
     def position(self, letters: str) -> int | None:
-        """Return the index of the last regex group whose letter is one of `letters`; None if there is none."""
+        """Return the index in `groups` of the last token whose letter is one of `letters`; None if there is none."""
         matching = [index for index, token in enumerate(self.groups) if token.letter in letters]
         return matching[-1] if matching else None
 
@@ -196,7 +200,7 @@ def _unquote(literal: str) -> str:
 def _make_regex(token: Token, *, before_number: bool) -> str:
     """Return the regular expression that reads one token.
 
-    Numbers are possessive: like Joda, they never release a digit that they have matched.
+    A number is matched possessively: as in Joda, a digit that it has taken is never left to the next token.
 
     Args:
         before_number: whether a number follows without a separator.

@@ -28,7 +28,7 @@ _BY_TYPE = {entry.type_name: entry for entry in GENERATORS if entry.type_name}
 
 
 def make_key_generator(settings: KeySettings) -> KeyGenerator:
-    """Return the key generator for the settings: by class if set, otherwise by type if set, otherwise by the number of fields.
+    """Return the key generator that the settings name by class or type; if they name none, one that fits the number of fields.
 
     Raises:
         OptionError: the type is unknown, or a field is named twice.

@@ -27,7 +27,10 @@ MILLIS_MAX = 8_640_000_000_000_000
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """Three Spark expressions for a point in time: its UTC time, its wall clock time in a zone, and the name of that zone."""
+    """A point in time as three Spark expressions: its UTC time, its wall clock time in a zone, and the name of that zone.
+
+    Both times are milliseconds since 1970-01-01 00:00.
+    """
 
     utc: Column
     wall: Column
@@ -48,7 +51,7 @@ def moment_in(zone: Zone | None, utc: Column) -> Moment:
 
 
 def utc_of(zone: Zone | None, wall: Column) -> Column:
-    """Return the UTC time of a wall clock time in `zone`, or in the session's zone if `zone` is None."""
+    """Return the UTC time of a wall clock time in `zone`, or in the session's zone if `zone` is None; both in milliseconds."""
     if zone is not None and zone.offset_ms is not None:
         return wall - F.lit(zone.offset_ms)
     return utc_at(F.current_timezone() if zone is None else F.lit(zone.name), wall)
@@ -65,7 +68,7 @@ def utc_at(zone: Column, wall: Column) -> Column:
 
 
 def _shift(shift: Callable[[Column, Column], Column], millis: Column, zone: Column) -> Column:
-    """Return `millis` moved by the offset of a zone.
+    """Return a time in milliseconds, moved by the offset of a time zone.
 
     Args:
         shift: Spark's `from_utc_timestamp` or `to_utc_timestamp`.
@@ -90,7 +93,7 @@ def print_moment(moment: Moment, tokens: Sequence[Token], *, escape: bool = Fals
 def bind(value: Column, body: Callable[[Column], Column]) -> Column:
     """Return the expression `body(value)`, in which `value` is evaluated once per row, however often `body` uses it.
 
-    Spark copies an expression into every place that uses it, but evaluates the argument of a lambda once.
+    Spark would copy an expression into every place that uses it. It evaluates the argument of a lambda only once.
     """
     return F.transform(F.array(value), body)[0]
 

@@ -61,11 +61,16 @@ def check_partition_path(path: str) -> None:
 
 
 def partition_values(path: str, fields: Sequence[str], *, hive_style: bool, url_encoded: bool) -> dict[str, str | None] | None:
-    """Return the partition values in a path, field → text; None as the text for the default partition.
+    """Return the partition values in a path as field → text; None if the path does not have the expected form.
 
-    If the table has one partition field, the whole path is its value, because values may hold slashes that were not encoded.
-    Otherwise the number of folders must be the number of fields. With `hive_style` each folder must start with `<field>=`. The
-    result is None for a path that does not fit: the values are known only from the rows.
+    A text of None stands for the default partition. If the table has one partition field, the whole path is its value, because
+    values may hold slashes that were not encoded. Otherwise the number of folders must be the number of fields. If the result is
+    None, the values are known only from the rows.
+
+    Args:
+        fields: the partition fields of the table.
+        hive_style: whether each folder must start with `<field>=`.
+        url_encoded: whether values were escaped, so that `%XX` stands for a character.
     """
     fragments = path.split(SEPARATOR) if path else []
     if len(fields) == 1 and fragments:

@@ -24,7 +24,8 @@ def make_key_columns(
 
     Args:
         names: the partition path fields. The value of a field names its folder.
-        key: the expression of the record key, and the name of the string column that already holds the key, or None.
+        key: two items: the expression of the record key, None if the writer generates keys; and the name of a string column that
+            already holds the key, None if no column does.
     """
     record_key, plain_record_key = key
     return KeyColumns(

@@ -27,7 +27,7 @@ _SECONDS_TEXT = 19
 
 @dataclass(frozen=True)
 class SqlKeyGenerator:
-    """A key generator that wraps another generator, the origin. It only changes how timestamps are printed in partition paths."""
+    """A key generator that wraps another one, the origin. It only changes how timestamps are printed in partition paths."""
 
     settings: KeySettings
 
@@ -36,9 +36,12 @@ class SqlKeyGenerator:
 
     @cached_property
     def origin(self) -> KeyGenerator:
-        """The wrapped generator, by `hoodie.sql.origin.keygen.class`.
+        """The wrapped generator, which the option `hoodie.sql.origin.keygen.class` names.
 
-        If the option is not set, the complex generator, as in Hudi.
+        If the option is not set, it is the complex generator, as in Hudi.
+
+        Raises:
+            OptionError: the option names this class itself.
         """
         java_class = COMPLEX
         if self.settings.sql_origin_class:

@@ -78,7 +78,11 @@ class InputType(str, Enum):
 
 @dataclass(frozen=True)
 class TimeFormat:
-    """The parsed and checked `hoodie.keygen.timebased.*` options: how to read a partition value and how to print its time."""
+    """The parsed and checked `hoodie.keygen.timebased.*` options: how to read a partition value and how to print its time.
+
+    `unit` is the unit of numbers, `readings` has the input patterns of date strings. A column holds one or the other, so `unit`
+    is None or `readings` is empty. `output` is the pattern to print by. A zone is None if no option names it.
+    """
 
     input_type: InputType
     #: The unit of numbers; None if text is read.
@@ -94,7 +98,7 @@ class TimeFormat:
 
 @dataclass(frozen=True)
 class TimestampBasedKeyGenerator:
-    """A key generator for one record key field and one partition path field. The latter is a time, printed by a date pattern."""
+    """A key generator for one record key field and one partition path field, which holds a time. A date pattern prints it."""
 
     settings: KeySettings
     java_class: ClassVar[str] = TIMESTAMP
