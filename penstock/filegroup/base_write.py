@@ -98,7 +98,7 @@ class BaseFileWriter:
         """Write rows that already have commit time, sequence number and record key: stored rows, or rows that `stamp` returned.
 
         Args:
-            body: these three meta columns, then the data columns.
+            body: commit time, sequence number and record key, then the data columns.
             new: whether the old version of the base file lacks these keys. They are then added to a bloom filter that is
                 continued from it.
         """
@@ -268,7 +268,7 @@ class RollingWriter:
         """Write rows that already have commit time, sequence number and record key, in their order.
 
         Args:
-            body: these three meta columns, then the data columns.
+            body: commit time, sequence number and record key, then the data columns.
         """
         for writer, start, count in self._split(body):
             rows = body.slice(start, count)
@@ -278,7 +278,7 @@ class RollingWriter:
     def _split(self, rows: pa.Table) -> Iterator[tuple[BaseFileWriter, int, int]]:
         """Split rows by file. Yield (writer, start, count): `count` rows from position `start` on go to the writer's file.
 
-        The caller must write these rows before it takes the next item: the size of the file decides where the next rows go.
+        Write these rows before taking the next item, because the size of the file decides where the next rows go.
         """
         start = 0
         while start < rows.num_rows:

@@ -1,4 +1,4 @@
-"""Adds the meta columns to rows, new ones and those of a file that is rewritten. Arrow tables in, Arrow tables out.
+"""Adds the meta columns to new rows, and to the rows of a file that is rewritten. Arrow tables in, Arrow tables out.
 
 Commit time, sequence number and record key belong to a row; partition path and file name belong to the file that the row is in.
 A rewrite keeps the first three, and adds partition path and file name again, with the name of the new file. Rows without

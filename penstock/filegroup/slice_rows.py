@@ -48,7 +48,12 @@ _FEWEST_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class MergeRules:
-    """How to merge the base file and the log of a file slice. The same for all slices of a table. Pickled to the workers."""
+    """How to merge the base file and the log of a file slice. The same for all slices of a table. Pickled to the workers.
+
+    `ordering` is the column that says which of two log records of a key is newer; None: the later record is. `key` is the column
+    that holds record keys. `skip_merge`: base rows and log rows are returned unmerged. `orders_deletes`: deletes are compared by
+    ordering value.
+    """
 
     merger: Merger
     #: The table's Avro schema with the meta columns in front.
@@ -113,12 +118,12 @@ def read_merged_rows(
     counts: MergeCounts | None = None,
     base_positions: Positions | None = None,
 ) -> Iterator[pa.Table]:
-    """Yield the merged rows of a slice: one table per row group of the base file, then tables of rows that only the log has.
+    """Yield the merged rows of a slice: at most one table per row group of the base file, then tables of rows only the log has.
 
     Args:
         columns: the columns to return, in this order; None: all columns of the schema.
         log_scan: the scan of the slice's log files, if their block headers were read before; None: they are read now.
-        counts: is filled while the caller iterates; None: nothing is counted.
+        counts: counts of the rows and records, updated as the result is iterated; None: nothing is counted.
         base_positions: the positions of the base file's rows to read, ascending; None: all.
 
     Raises:

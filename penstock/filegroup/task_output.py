@@ -28,7 +28,12 @@ from penstock.workers.part_scope import sync_files
 
 @dataclass(frozen=True)
 class FileSettings:
-    """Settings of the data files of one write, the same for all of its tasks. Pickled to the workers."""
+    """Settings of the data files of one write, the same for all of its tasks. Pickled to the workers.
+
+    `schema` has the data columns, `avro_schema` the same columns after the meta columns, as JSON. `event_time` is the column
+    whose least and greatest value go into write stats, `key_changes_folder` the folder in which tasks record the keys that they
+    add and remove. Each is None if nothing is to be recorded.
+    """
 
     storage: Storage
     base_path: str

@@ -132,8 +132,8 @@ def _read_data_blocks(view: memoryview, trailer: dict[int, int]) -> list[bytes]:
 def _decompress(payload: bytes, size: int) -> bytes:
     """Decompress gzip bytes, and stop after `size` + 1 bytes.
 
-    `size` is the expected number of bytes. One byte more is enough for the caller to detect a wrong size, and damaged bytes
-    cannot exhaust the memory.
+    `size` is the expected number of bytes. One byte more is enough to detect a wrong size, and damaged bytes cannot exhaust the
+    memory.
     """
     return zlib.decompressobj(wbits=31).decompress(payload, size + 1)
 

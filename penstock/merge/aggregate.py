@@ -23,7 +23,8 @@ AGGREGATES = ("sum", "max", "min", "first", "last", "collect")
 class Aggregate(JoiningMerger):
     """A merger that aggregates named columns over all rows of a key. Other columns have the values of the key's newest row.
 
-    `sum`, `max`, `min`, `first` and `last` skip nulls; `collect` concatenates lists.
+    `columns` holds pairs of a column and its aggregate. The aggregates `sum`, `max`, `min`, `first` and `last` skip nulls;
+    `collect` concatenates lists.
     """
 
     #: Pairs of a column and the name of its aggregate.

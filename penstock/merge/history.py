@@ -23,7 +23,8 @@ class KeepHistory(JoiningMerger):
     """A merger that keeps the newest row of each key, with the earlier versions of the row in a list column, oldest first.
 
     A version is a struct in that list. The struct's fields choose which columns of an earlier version are kept, by name. If the
-    ordering column is one of them, a version that arrives late is sorted into its place.
+    ordering column is one of them, a version that arrives late is sorted into its place. `limit` is the number of versions to
+    keep, the newest ones; None: all.
     """
 
     column: str

@@ -1,8 +1,8 @@
 """`Merger`: decides how rows of one key become one row. The base class of all payloads, with a default for every method.
 
-Mergers work on many keys at once: row i of a table of stored rows and row i of a table of incoming rows have the same key. A
-write first calls `fold` for keys with several rows in the batch or log, then `merge` for pairs of a stored and an incoming row,
-and `insert` for rows of new keys. A new payload is a subclass that overrides what differs, and a line in
+Mergers work on many keys at once: row i of an Arrow table of stored rows and row i of an Arrow table of incoming rows have the
+same key. A write first calls `fold` for keys with several rows in the batch or log, then `merge` for pairs of a stored and an
+incoming row, and `insert` for rows of new keys. A new payload is a subclass that overrides what differs, and a line in
 `penstock/options/payload_names.py`.
 
 Mergers are frozen dataclasses, because they are pickled to the workers.
@@ -66,7 +66,7 @@ class Merger:
     def folds(self) -> bool:
         """Whether `fold` does more than pick the newest row of each key.
 
-        If false, callers pick that row themselves, which is faster.
+        If false, writes and readers of logs pick that row without the merger, which is faster.
         """
         return type(self).fold is not Merger.fold
 
@@ -74,7 +74,7 @@ class Merger:
     def builds(self) -> bool:
         """Whether the merger builds rows out of a stored and an incoming row.
 
-        If true, callers read all columns of the stored rows, not only `needs`.
+        If true, all columns of the stored rows are read for the merger, not only `needs`.
         """
         return type(self).build is not Merger.build
 
@@ -82,8 +82,8 @@ class Merger:
     def is_user_function(self) -> bool:
         """Whether a function that the user registered merges the rows.
 
-        The function may drop a row that is not a delete, and may change rows of new keys. A second call could change a row
-        again, so callers must call `insert` only once for each row of a new key.
+        The function may drop a row that is not a delete, and may change rows of new keys. A second call could change a row again,
+        so `insert` must be called only once for each row of a new key.
         """
         return False
 
@@ -138,7 +138,7 @@ class Merger:
     def build(self, old: pa.Table, new: pa.Table) -> pa.Table:
         """Build one row for each pair of a stored and an incoming row, with the columns of `new`.
 
-        Callers pass only pairs for which `resolve` returned `Choice.BUILD`. `old` has all columns of the stored rows.
+        It is called only with pairs for which `resolve` returned `Choice.BUILD`. `old` has all columns of the stored rows.
         """
         raise NotImplementedError(f"{type(self).__name__} builds no rows")
 

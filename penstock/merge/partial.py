@@ -192,7 +192,8 @@ def _sort_by_precedence(runs: Runs) -> Runs:
 def _make_dense(ranks: Positions) -> Positions:
     """Return small non-negative numbers that compare as the ranks do. (Ranks are numbers that compare as ordering values do.)
 
-    The ranks of a column of longs are its values. They may be negative, or so large that the caller's multiplication overflows.
+    The ranks of a column of longs are its values. They may be negative, or so large that computing with them overflows in
+    `_sort_by_precedence`.
     """
     if ranks.min(initial=0) >= 0 and ranks.max(initial=0) <= len(ranks):
         return ranks

@@ -14,7 +14,12 @@ PAYLOAD_OPTION = "hoodie.datasource.write.payload.class"
 
 @dataclass(frozen=True)
 class PayloadSettings:
-    """The options and table properties from which `Merger.from_settings` makes a merger."""
+    """The options and table properties from which `Merger.from_settings` makes a merger.
+
+    `own` holds the options of Penstock's own payloads, without the prefix `penstock.payload.`. `fixed` names the columns of the
+    record key and the partition path, which a user's function must not change. `timeout_s` limits one call of that function; 0:
+    no limit.
+    """
 
     #: The ordering column; None if the table has none.
     ordering: str | None = None

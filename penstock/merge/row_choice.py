@@ -15,7 +15,11 @@ import numpy.typing as npt
 
 
 class Choice(np.int8, Enum):
-    """A merger's decision about a pair of a stored and an incoming row with the same key."""
+    """A merger's decision about a pair of a stored and an incoming row with the same key.
+
+    The stored row stays (KEEP_OLD), the incoming row replaces it (TAKE_NEW), the key is deleted (DELETE), or the merger builds a
+    row out of both (BUILD). Only writes use TOUCH, never a merger: the stored row stays, but counts as written by this commit.
+    """
 
     #: The stored row stays unchanged.
     KEEP_OLD = 0
@@ -30,7 +34,12 @@ class Choice(np.int8, Enum):
 
 
 class Fate(np.int8, Enum):
-    """What a write decides about a stored row when an incoming row has the same key, before the merger is called."""
+    """What a write decides about a stored row when an incoming row has the same key, before the merger is called.
+
+    MERGE: the merger decides. MOVE: the stored row is removed from its file, because the incoming row goes to another partition.
+    TOUCH: the stored row stays and counts as written by this commit, because an incoming row that would have moved it came too
+    late. DEAD: a log file of the slice has already deleted the stored row.
+    """
 
     #: The merger decides.
     MERGE = 0

@@ -192,7 +192,7 @@ class SchemaMerge:
 
         Columns have the order of the incoming rows if some are new, none is missing and `table_order` is not set. Otherwise they
         have the table's order. A new column is then inserted where it comes before every table column that follows it in the
-        incoming rows: the table `a, b, c` and incoming rows `a, new, c` make `a, b, new, c`.
+        incoming rows: table columns `a, b, c` and incoming columns `a, new, c` make `a, b, new, c`.
 
         Args:
             old: the columns of the table.

@@ -41,7 +41,11 @@ _BUCKETS = 64
 
 @dataclass(frozen=True)
 class FoldSettings:
-    """How to fold the records of a log to one per key: with which merger, how much memory, and in which spill folder."""
+    """How to fold the records of a log to one per key: with which merger, how much memory, and in which spill folder.
+
+    `ordering`, the name of the ordering column, is only used in error messages. `orders_deletes` says whether deletes are
+    compared by ordering value.
+    """
 
     merger: Merger
     memory_bytes: int
@@ -56,7 +60,8 @@ class FoldSettings:
 class FoldedLog:
     """A log folded (combined) to one record per key, a row or a delete.
 
-    Element n of `keys`, element n of `empty` and row n of the tables belong to the same key.
+    Element n of `keys` and element n of `empty` belong to the same key. `empty` is true if the key is deleted. `take` returns
+    rows. `tombstones` are the deletes that decide by ordering value; None: a key removes its base row if `empty` is true.
     """
 
     keys: pa.Array

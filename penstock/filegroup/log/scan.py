@@ -56,7 +56,11 @@ _FEWEST_DELETES = 1024
 
 @dataclass(frozen=True)
 class CommittedTimes:
-    """Tells which instants' log blocks a query reads. Pickled to the workers in place of the whole timeline."""
+    """Tells which instants' log blocks a query reads. Pickled to the workers in place of the whole timeline.
+
+    `start` is the first instant of the active timeline. An older instant that is not pending was archived, so it had completed.
+    `as_of` is the instant of a time travel query. `skips_damaged`: damaged blocks are skipped and listed, not an error.
+    """
 
     completed: frozenset[str]
     pending: frozenset[str] = frozenset()
@@ -128,7 +132,11 @@ class ScanCounts:
 
 @dataclass(frozen=True)
 class LogScan:
-    """The blocks of a slice's log to read, found from block headers. Pickled to workers, which then read no headers."""
+    """The blocks of a slice's log to read, found from block headers. Pickled to workers, which then read no headers.
+
+    `instants` has the instants of all blocks of rows and deletes and the targets of all rollback blocks, whether they are read or
+    not. `damaged` has the damaged blocks that were skipped.
+    """
 
     #: The blocks of rows and deletes that count, oldest first.
     blocks: tuple[BlockInFile, ...] = ()

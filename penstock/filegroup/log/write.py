@@ -46,7 +46,11 @@ class BlockFormat(str, Enum):
 
 @dataclass(frozen=True)
 class LogSettings:
-    """Settings of the log files of one write, the same for all of its tasks. Pickled to the workers."""
+    """Settings of the log files of one write, the same for all of its tasks. Pickled to the workers.
+
+    `insert_ratio` is the option `hoodie.logfile.to.parquet.compression.ratio`; None: new rows go to base files, not to logs.
+    `compared` is the column by which readers compare log rows with base rows, which must not be null; None: there is none.
+    """
 
     block_format: BlockFormat = BlockFormat.AVRO
     max_block_bytes: int = 256 * 1024 * 1024

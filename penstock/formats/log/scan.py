@@ -1,9 +1,9 @@
 """Finds the blocks of a log file, forwards or backwards, and reads all of each block except its content.
 
 A scan needs little memory, however large the log is. A block is whole if its two sizes agree and another block or the end of the
-file follows. A block that is not whole (torn) is returned with type CORRUPT, and the scan continues at the next magic. If the
-caller knows at which offsets completed writes ended (from write stats in their commits), a block that ends there is whole
-whatever bytes follow. A block that is whole but whose parts cannot be read is called malformed.
+file follows. A block that is not whole (torn) is returned with type CORRUPT, and the scan continues at the next magic. The
+argument `known_ends` holds offsets at which completed writes ended, from the write stats in their commits. A block that ends at
+one of them is whole whatever bytes follow. A block that is whole but whose parts cannot be read is called malformed.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def _take_by_batch(table: pa.Table, rows: Positions) -> Iterator[pa.Table]:
 
 
 def _split_to_reach(table: pa.Table) -> Iterator[pa.Table]:
-    """Yield slices of the table whose columns each fit 32-bit offsets.
+    """Yield slices of an Arrow table. The columns of a slice each fit 32-bit offsets.
 
     A slice of one row is not split further, whatever its size.
     """

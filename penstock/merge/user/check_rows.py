@@ -77,11 +77,11 @@ def _check_columns(guard: Guard, returned: pa.Table, new: pa.Table) -> None:
 
 
 def _cast(guard: Guard, values: pa.ChunkedArray, field: pa.Field, new: pa.Table) -> pa.ChunkedArray:
-    """Return a column that the user's function returned, cast to the table's type.
+    """Return a column that the user's function returned, cast to the type that the column has in the new rows.
 
     Args:
         values: the returned column.
-        field: the table's field of the column.
+        field: the column's field in the schema of the new rows.
         new: the new rows, to name the record key in an error.
 
     Raises:

@@ -20,7 +20,7 @@ from penstock.registered.registry import Registered
 
 @dataclass(frozen=True)
 class ColumnFunction:
-    """A user's function that takes a table of old rows and a table of new rows, and merges all of them in one call.
+    """A user's function that takes an Arrow table of old rows and one of new rows, and merges all of them in one call.
 
     Users register it with `@penstock.merger`.
     """

@@ -33,7 +33,10 @@ _NOT_DATA = {*META_COLUMNS, OPERATION_COLUMN}
 
 @dataclass(frozen=True)
 class UserMerger(Merger):
-    """A merger that calls a user's function with the older and the newer row of each key."""
+    """A merger that calls a user's function with the older and the newer row of each key.
+
+    `operation` says whether `_hoodie_operation` decides which rows are deletes, besides `_hoodie_is_deleted`.
+    """
 
     is_user_function = True
     ignores_ordering = True
