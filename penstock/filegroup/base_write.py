@@ -99,8 +99,8 @@ class BaseFileWriter:
 
         Args:
             body: commit time, sequence number and record key, then the data columns.
-            new: whether the old version of the base file lacks these keys. They are then added to a bloom filter that is
-                continued from it.
+            new: whether the old version of the base file lacks these keys. If so, they are also added to a bloom filter that
+                continues the old version's.
         """
         if not self.settings.populate_meta:
             self._write(add_null_meta_columns(body.drop_columns(list(META_COLUMNS[:3]))))

@@ -169,8 +169,8 @@ def min_max_keys(keys: pa.ChunkedArray) -> tuple[str, str]:
 def java_order(text: str) -> bytes:
     """Return a sort key that orders strings as Java does, by UTF-16 units.
 
-    Arrow compares UTF-8 bytes. Both orders agree unless there are characters from U+E000 on: characters beyond U+FFFF sort
-    before U+E000 to U+FFFF in UTF-16, because they are surrogate pairs, and after them in UTF-8.
+    Arrow compares UTF-8 bytes. Both orders agree unless there are characters from U+E000 on. A character beyond U+FFFF sorts
+    after U+E000 to U+FFFF in UTF-8, but before them in UTF-16, where it is a surrogate pair.
     """
     return text.encode("utf-16-be", "surrogatepass")
 

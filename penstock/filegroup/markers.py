@@ -53,7 +53,7 @@ class MarkerStyle(str, Enum):
 
 @dataclass(frozen=True)
 class Marker:
-    """The announcement of a data file before it is created: its path below the base path, and what the write will do with it."""
+    """Announces a data file before it is created: its path below the base path, and what the write is about to do with it."""
 
     file_path: str
     kind: MarkerType

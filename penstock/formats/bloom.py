@@ -152,7 +152,7 @@ class BloomFilter:
     def _unpack_row(self, row: int) -> Bytes:
         """Return row (bit vector) number `row` of the filter with one byte per bit, so that numpy can set single bits.
 
-        Changes to the array change the filter.
+        Changes to the returned array change the filter.
         """
         if row not in self._unpacked:
             if (len(self._unpacked) + 1) * self.bits > _UNPACKED_BYTES:

@@ -24,7 +24,7 @@ def open_writer(sink: pa.NativeFile, sample: pa.Table, codec: str, dictionary: S
     The writer has the settings that Hudi's readers require.
 
     Args:
-        sample: rows like those of a row group. If `dictionary` is None, their values decide which columns get a dictionary.
+        sample: the rows of a row group. If `dictionary` is None, their values decide which columns get a dictionary.
         codec: the compression codec, by Hudi's name.
         dictionary: the Parquet names of the columns to write with a dictionary; None: chosen from `sample`.
     """

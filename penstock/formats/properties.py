@@ -50,7 +50,8 @@ def write_properties(values: Mapping[str, str], comment: str, date: str) -> byte
 def java_date(moment: datetime) -> str:
     """Return a moment in UTC in the form of Java's `Date.toString`, as the comments of properties files have it.
 
-    `strftime` takes the names of days and months from the locale. It is slow, which counts for thousands of new partitions.
+    The names of days and months are English. `strftime` is not used: its names depend on the locale, and it is slow, which counts
+    for thousands of new partitions.
     """
     day = f"{_DAYS[moment.weekday()]} {_MONTHS[moment.month - 1]} {moment.day:02d}"
     return f"{day} {moment.hour:02d}:{moment.minute:02d}:{moment.second:02d} UTC {moment.year:04d}"

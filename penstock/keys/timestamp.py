@@ -61,7 +61,11 @@ _MS_PER_UNIT = {
 
 
 class InputType(str, Enum):
-    """The values of `hoodie.keygen.timebased.timestamp.type`: what the partition column holds."""
+    """The values of `hoodie.keygen.timebased.timestamp.type`: what the partition column holds.
+
+    UNIX_TIMESTAMP: seconds. EPOCHMILLISECONDS and EPOCHMICROSECONDS: as they say. SCALAR: numbers in the unit that another option
+    names. DATE_STRING and MIXED: date strings.
+    """
 
     UNIX_TIMESTAMP = "UNIX_TIMESTAMP"
     EPOCHMILLISECONDS = "EPOCHMILLISECONDS"

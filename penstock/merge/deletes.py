@@ -47,7 +47,7 @@ def has_text(values: pa.ChunkedArray, text: str, *, any_case: bool = False) -> F
     Java prints floating-point numbers with a point: the number 1.0 equals the text `1.0`, but not `1`.
 
     Args:
-        any_case: ignore upper and lower case.
+        any_case: whether upper and lower case are the same.
     """
     if pa.types.is_floating(values.type):
         number = _parse_fraction(text)

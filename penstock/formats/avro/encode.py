@@ -62,7 +62,7 @@ def encode_records(rows: pa.Table, layout: AvroLayout, *, with_length: bool) -> 
     """Encode rows as Avro records; return their bytes, one record after the other.
 
     Args:
-        rows: a table with exactly the columns of the layout.
+        rows: an Arrow table with exactly the columns of the layout.
         with_length: whether to write the length of each record before the record, in four bytes.
 
     Raises:

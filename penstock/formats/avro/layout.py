@@ -112,8 +112,8 @@ class AvroLayout:
     """The byte layout of one record schema.
 
     Attributes:
-        record: the layout.
-        schema: the same schema in Arrow types.
+        record: the layout of the record, with the layouts of its fields.
+        schema: the columns of the record in Arrow types.
         text: the Avro schema as JSON.
     """
 

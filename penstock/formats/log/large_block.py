@@ -33,14 +33,14 @@ _SAMPLE_ROWS = 256
 
 @dataclass(frozen=True)
 class Content:
-    """The place of a block's content in an open file. `offset` is a position in the file."""
+    """The content of a log block in an open file: `size` bytes, from byte `offset` of the file on."""
 
     file: Any
     offset: int
     size: int
 
     def read(self, at: int, size: int) -> pa.Buffer:
-        """Return `size` bytes of the content from its offset `at` on. Raises CorruptFile if the file ends before."""
+        """Return `size` bytes of the content, from byte `at` of the content on. Raises CorruptFile if the file ends before."""
         self.file.seek(self.offset + at)
         buffer = self.file.read_buffer(size)
         if buffer.size != size:

@@ -30,7 +30,7 @@ def encode_avro_block(
         rows: the rows with meta columns.
         instant: the time of the instant that writes the block.
         schema: the Avro schema of the rows, with meta columns.
-        positions: the position in the base file of each row's key; None: the position of some key is unknown.
+        positions: for each row, the position in the base file of the row with the same key; None: some position is unknown.
         compacted_instants: for a block of a log compaction, the times of the instants whose blocks this block replaces.
 
     Raises:

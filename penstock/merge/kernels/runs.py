@@ -164,7 +164,8 @@ def join_neighbours(runs: Runs, join: Callable[[pa.Table, pa.Table], pa.Table]) 
     so the number of rounds is the logarithm of the longest run.
 
     Args:
-        join: called with a table of older rows and a table of newer rows; returns one row for each pair. It must be associative.
+        join: called with an Arrow table of older rows and one of newer rows; returns a table with one row for each pair. It must
+            be associative.
     """
     rows = runs.rows
     lengths = runs.lengths
