@@ -1,7 +1,7 @@
 """Table services that run on a thread of the writer while its rows are written: asynchronous cleaning and archiving.
 
-The services work on the table as it is when the write begins. The write waits for them after its commit, and reports them with
-it. They do not run again after it.
+The services work on the table as it is when the write begins. After its commit the write waits until they have ended, and returns
+their outcomes with the commit. A service that ran in this way does not run again after the commit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def is_asynchronous(service: TableService, options: Options) -> bool:
-    """Whether the options let cleaning or archiving run next to writes. False for other services, which streams know."""
+    """Whether the options let cleaning or archiving run while rows are written. Always False for the other table services."""
     if service is CLEAN:
         return options[o.CLEAN_AUTOMATIC] and options[o.CLEAN_ASYNC]
     if service is ARCHIVE:
@@ -39,7 +39,7 @@ def list_async_services(table: TableState) -> list[TableService]:
 
 
 class AsyncServices:
-    """The services that run next to one write."""
+    """Runs the asynchronous table services of one write, and keeps in `runs` how each of them ended."""
 
     def __init__(self) -> None:
         #: The services that have ended. Their errors are reported when the write is committed.
@@ -47,13 +47,13 @@ class AsyncServices:
 
     @contextmanager
     def run(self, spark: SparkSession, table: TableState) -> Iterator[None]:
-        """Run the services that the options ask for on a thread, while the `with` block writes. Wait for them at its end.
+        """Run the services that the options ask for on a thread, while the `with` block writes. At its end, wait for the thread.
 
-        Whatever ends the block, also Ctrl-C, the services have ended afterwards: Ctrl-C ends them at their next stage. A write
-        that begins again does not run them again.
+        The wait also follows an error or Ctrl-C in the block. Ctrl-C ends each service at its next stage. If the write begins
+        again and this method is called a second time, services that have run do not run again.
 
         Args:
-            table: the table as it is when the write begins. A table without commits has nothing to clean.
+            table: the table as it is when the write begins. If it has no commits, no service runs.
         """
         services = list_async_services(table) if table.timeline.writes and not self.runs else []
         if not services:

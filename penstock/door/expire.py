@@ -35,7 +35,8 @@ def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | N
     """Take the expired partitions out of the table, in one replace commit. Their data files stay until a clean deletes them.
 
     Returns:
-        The commit; None if no partition has expired, or if a concurrent write prevents it. The next run tries again.
+        The replace commit; None if no partition has expired, or if another write is pending or has just completed. Then the next
+            run tries again.
     """
     table = reload_timeline(table)
     if not expired_partitions(table) or waits_for_writes(table, _NAME):

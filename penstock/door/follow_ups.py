@@ -30,10 +30,10 @@ def follow_up(spark: SparkSession, table: TableState, already_run: Sequence[Serv
     """Run the inline table services that the options ask for after a commit.
 
     Args:
-        already_run: services that ran while the rows were written. They are not run again, but reported.
+        already_run: the asynchronous services that ran while the rows were written. They do not run again.
 
     Returns:
-        The outcome of each service. Each failure is also issued as a warning.
+        The outcome of each service, those of `already_run` first. Each failure is also issued as a warning.
 
     Raises:
         PenstockError: a service failed, and the options ask to raise in this case. The commit stays published.
@@ -56,7 +56,10 @@ def follow_up(spark: SparkSession, table: TableState, already_run: Sequence[Serv
 
 @dataclass(frozen=True)
 class ServiceRun:
-    """What came of one run of a table service of a write."""
+    """How one run of a table service of a write ended.
+
+    `done` is what the service did, in words; None if nothing was due or the service failed. `error` is None if it did not fail.
+    """
 
     service: TableService
     seconds: float
@@ -72,11 +75,11 @@ def run_quietly(
     *,
     shown: bool = True,
 ) -> ServiceRun:
-    """Run one table service of a write. An error is returned, not raised.
+    """Run one table service of a write. An error of the service is not raised, but part of the result.
 
     Args:
-        run: `run_after_write` or `run_due` of the service.
-        shown: whether its progress is shown.
+        run: the method of the service to call: `run_after_write` or `run_due`.
+        shown: whether the progress of the service is shown, as the options say; if false, it is only measured.
     """
     began = clock.monotonic_s()
     done = None
@@ -92,7 +95,7 @@ def run_quietly(
 
 
 def report_run(table: TableState, run: ServiceRun) -> ServiceOutcome:
-    """Return the outcome of a service, when the write is committed. Warn of a failure.
+    """Return the outcome of a table service for the result of the write. If the service failed, warn. Called after the commit.
 
     Raises:
         PenstockError: the service failed, and the options ask to raise in this case. The commit stays published.
@@ -117,10 +120,10 @@ def _raises(options: Options, *, default: bool = False) -> bool:
 
 
 def _report(noun: str, error: Exception, *, raises: bool) -> None:
-    """Report a failed service: raise an error, or issue a warning.
+    """Raise an error or issue a warning which says that a table service failed after the write was committed.
 
     Args:
-        noun: what failed, in words.
+        noun: what failed, in words, for example "deleting old partitions".
         error: the error of the service.
         raises: whether to raise; if false, warn.
     """

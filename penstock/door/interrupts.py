@@ -1,8 +1,8 @@
 """Ctrl-C during a write or a table service: Spark's jobs are cancelled, and one KeyboardInterrupt says what became of the work.
 
 `penstock/interrupt.py` catches the signal. `commit/change.py` undoes the write or the run of a plan that was under way, and says
-so in the message of its KeyboardInterrupt. This module adds what only the caller knows, and raises the error with a short
-traceback.
+so in the message of its KeyboardInterrupt. This module adds whether the write is committed, or which table service was
+interrupted, and raises the error with a short traceback.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def end_at_interrupt(spark: SparkSession | None, describe: Callable[[str], str])
 
     Args:
         spark: the session whose jobs are cancelled; None if the block starts none.
-        describe: returns the message of the KeyboardInterrupt: a line on what became of the work. Its argument is the line of the
-            change that was under way; empty if none was.
+        describe: makes the message of the raised KeyboardInterrupt, a line on what became of the work. Its argument is what
+            `commit/change.py` says about the write or run that it undid; "" if none was under way.
 
     Raises:
         KeyboardInterrupt: the user pressed Ctrl-C.
@@ -78,7 +78,7 @@ def _describe_service(table: TableState, title: str, details: str) -> str:
     Args:
         table: the table as it was before the service.
         title: the name of the service.
-        details: what became of the change that was under way; empty if none was.
+        details: what `commit/change.py` says about the run that it undid, which is returned; "" if none was under way.
     """
     if details:
         return details

@@ -21,11 +21,11 @@ _ATTEMPTS = 5
 
 
 def plan_until_it_holds(query: Query, table: TableState, use: Callable[[QueryPlan], T]) -> T:
-    """Plan a query, call `use` with the plan, and return its result. Plan it again if the table changes while it is planned.
+    """Plan a query, call `use` with the plan, and return the result of `use`. If the table changes in between, plan again.
 
     Args:
         table: the state of the table to start with.
-        use: makes the result out of the plan, for example a DataFrame. It may find that a file is gone.
+        use: makes the result from the plan, for example a DataFrame. If it raises FileNotFoundError, the query is planned again.
 
     Raises:
         OptionError: the table has nothing at the paths or the time of the query.

@@ -40,7 +40,10 @@ def read_preview(spark: SparkSession, table: TableState, commit: PendingCommit |
 
 
 def _add_commit(table: TableState, commit: PendingCommit) -> OverlayStorage:
-    """Return the storage of the table with the commit's completed file, and without files that the commit does not name."""
+    """Return a view of the table's storage that has the completed file of the commit, and hides files of repeated task attempts.
+
+    These are files that markers of the commit announce and the commit does not name.
+    """
     completed = instant_path(table.base_path, Instant(commit.instant, commit.action, State.COMPLETED))
     announced = {marker.file_path for marker in read_markers(table.storage, table.base_path, commit.instant)}
     strays = announced - {stat.path for stat in commit.metadata.stats}

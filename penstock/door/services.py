@@ -81,7 +81,7 @@ def make_stages(title: str, table: TableState, spark: SparkSession | None, *, sh
     Use it in a `with` statement around the run of the service.
 
     Args:
-        title: the first words of these names, for example `clean`. The name of the table follows.
+        title: the service in words, for example `clean`. In the names of lines and jobs, the name of the table follows it.
         spark: the session whose jobs are named; None if the service starts no Spark job.
         shown: whether the progress is shown, as the options say; if false, it is only measured.
     """

@@ -102,13 +102,13 @@ class _Request:
     services: AsyncServices = field(default_factory=AsyncServices)
 
     def rows_of(self, table: TableState | None) -> DataFrame:
-        """Return the incoming rows. If the caller gave a function that reads them from the table, call it.
+        """Return the incoming rows. If `write` was called with a function that builds the rows from the table, call the function.
 
         Args:
             table: the table as the write found it; None: the write creates the table.
 
         Raises:
-            TableNotFound: the rows are read from the table, and there is no table.
+            TableNotFound: a function builds the rows from the table, and there is no table.
         """
         if not callable(self.rows):
             return self.rows
@@ -128,7 +128,8 @@ def write(
     """Write rows to the table at `path`, then run the inline table services. Create the table if it does not exist.
 
     Args:
-        incoming: the rows to write, or a function that reads them from the table as the write finds it.
+        incoming: the rows to write, or a function that builds them from the table. If the write begins again, so that the table
+            may have changed, the function is called again.
         raw_options: the options of the write, by their keys. They name the operation.
         mode: Spark's save mode; None: `error`.
         addition: what a stream adds to the commit; None: nothing.
@@ -138,7 +139,7 @@ def write(
 
     Raises:
         TableExists: the mode is `error` and the table exists.
-        TableNotFound: the operation is a delete and the table does not exist.
+        TableNotFound: the table does not exist, and the operation is a delete or `incoming` is a function.
         OptionError: an option or the mode is invalid, or contradicts the table.
         KeyboardInterrupt: the user pressed Ctrl-C. Its message says what became of the write.
     """
@@ -162,10 +163,13 @@ _Written: TypeAlias = tuple[PublishedCommit, TableState] | None
 
 
 def _report_lineage(lineage: LineageRun | None, run: Callable[[], _Written]) -> _Written:
-    """Run a write, and report its begin and end as OpenLineage events. The result and the errors are those of the write.
+    """Call `run`, which writes, and report the begin and end of the write as OpenLineage events.
 
     Args:
         lineage: sends the events; None: no events are sent.
+
+    Returns:
+        The result of `run`. Its commit also has the outcome of the report.
     """
     if lineage is None:
         return run()
@@ -188,7 +192,7 @@ def _describe_interrupt(base_path: str, done: PublishedCommit | None, details: s
 
     Args:
         done: the commit if it is published. Then a table service after the write was interrupted, not the write.
-        details: what became of the write or the table service that was under way; empty if none was.
+        details: what `commit/change.py` says about the write or run that it undid; "" if none was under way.
     """
     if done is not None:
         return f"write {done.instant} of {base_path} is committed. {details or 'What follows a write was interrupted'}"
@@ -198,7 +202,8 @@ def _describe_interrupt(base_path: str, done: PublishedCommit | None, details: s
 def _write_repeatedly(request: _Request, path: str, mode: SaveMode) -> tuple[PublishedCommit, TableState] | None:
     """Write to the table. If another write began or completed in between (TableChanged), begin again, up to `_ATTEMPTS` times.
 
-    The result is that of `_write_once`.
+    Returns:
+        The commit, and the table for the table services that follow; None if the mode is `ignore` and the table exists.
     """
     for attempt in range(1, _ATTEMPTS + 1):
         try:
@@ -211,7 +216,10 @@ def _write_repeatedly(request: _Request, path: str, mode: SaveMode) -> tuple[Pub
 
 
 def _write_once(request: _Request, path: str, mode: SaveMode) -> tuple[PublishedCommit, TableState] | None:
-    """Write to the table as it is now. Return the commit, and the table for the services that follow; None if nothing is written.
+    """Write to the table as it is now, or create it.
+
+    Returns:
+        The commit, and the table for the table services that follow; None if the mode is `ignore` and the table exists.
 
     Raises:
         TableChanged: another write began or completed after the table was loaded. No commit was published.
@@ -249,7 +257,12 @@ def _append(request: _Request, path: str) -> tuple[PublishedCommit, TableState]:
 
 
 def _create(request: _Request) -> tuple[PublishedCommit, TableState]:
-    """Create the table and write its first commit. If the write fails, take the table back, unless another process writes to it.
+    """Create the table and write its first commit. If the write fails, delete the new table.
+
+    The new table stays if the commit may have been published, or if another process writes to the table.
+
+    Returns:
+        The commit, and the table with the options for the table services that follow.
 
     Raises:
         TableChanged: another process created the table first, or began to write to the new table.
@@ -337,7 +350,7 @@ def _refuse_foreign_files(storage: Storage, base_path: str) -> None:
 def _run_operation(
     request: _Request, table: TableState, settings: WriteSettings, prepared: PreparedRows, schema: str | None = None
 ) -> tuple[PublishedCommit, TableState]:
-    """Roll back earlier writes that failed, then run the operation in the settings.
+    """Roll back earlier writes that failed, then run the operation that the settings name.
 
     Args:
         schema: the table's schema for which the rows were prepared; None: the table is new.
@@ -384,14 +397,15 @@ def _run_operation(
 
 
 def _choose_markers(storage: Storage, settings: WriteSettings) -> WriteSettings:
-    """Return the settings with single marker files, if that takes fewer requests: on an object store, unless the user chose.
+    """Return the settings with one marker file per data file (DIRECT), if the table is on an object store. This saves requests.
 
-    Each task of an upsert or insert writes one file, so collected markers would be as many files, which have to be read too. A
-    task of a bulk_insert announces many files at once. Early conflict detection looks for conflicts in another way with each
-    style, so it keeps the style of the options.
+    Settings with a marker type that the user chose, and those of a bulk_insert, are returned unchanged. Each task of an upsert or
+    insert writes one file. So collecting the markers of a task in one file (TIMELINE_SERVER_BASED) would spare no file, and the
+    files would have to be read. A task of a bulk_insert announces many files at once. Early
+    conflict detection looks for conflicts in another way with each style, so the style stays then too.
     """
-    is_set = settings.options.is_set(o.MARKERS_TYPE) or settings.options[o.EARLY_CONFLICT_DETECTION]
-    if is_set or settings.operation is Operation.BULK_INSERT or not has_whole_files(storage):
+    stays = settings.options.is_set(o.MARKERS_TYPE) or settings.options[o.EARLY_CONFLICT_DETECTION]
+    if stays or settings.operation is Operation.BULK_INSERT or not has_whole_files(storage):
         return settings
     return replace(settings, options=settings.options.replace({o.MARKERS_TYPE.key: MarkerStyle.DIRECT.value}))
 
@@ -410,7 +424,7 @@ def _parse_mode(mode: str | None) -> SaveMode:
 
 
 def _check_delete(request: _Request, mode: SaveMode, exists: bool) -> None:
-    """Check the save mode of a delete or delete_partition. Other operations pass.
+    """Check that the save mode of a delete or delete_partition is append, and that the table exists. Other operations pass.
 
     Args:
         exists: whether the table exists.

@@ -36,13 +36,12 @@ def payload(name: str) -> Callable[[F], F]:
 
 
 def merger(name: str) -> Callable[[F], F]:
-    """Register a merge function that is called with many pairs of rows at once: a table of old and a table of new rows.
+    """Register a merge function that is called with many pairs of rows at once: an Arrow table of old rows and one of new rows.
 
-    Row i of both Arrow tables, and of the table that the function returns, has the same key.
-
-    The function is called with the table's columns, without Hudi's meta columns, and returns the same columns. It may add a
-    boolean column `_hoodie_is_deleted`, which is true for keys to delete. The rules of `penstock.payload` hold, but rows of new
-    keys are stored without a call of the function.
+    The function is called as `function(old, new)` and returns an Arrow table. Row i of all three has the same key. Their columns
+    are those of the Hudi table, without Hudi's meta columns. The returned table may have one more, the boolean column
+    `_hoodie_is_deleted`, which is true for keys to delete. As with `penstock.payload`, the function has to be associative, and
+    deletes never reach it. But rows of new keys are stored without a call of the function.
 
     Args:
         name: the value of `hoodie.datasource.write.payload.class` that chooses the function; or, with
@@ -65,7 +64,7 @@ def merger(name: str) -> Callable[[F], F]:
 
 
 def explain_registration(name: str) -> str:
-    """Return the part of an error message about an unknown function name that says how to register it."""
+    """Return a text for the end of an error message: how to register a merge function under the name, which is unknown."""
     return (
         f"register a function under this name first, @penstock.payload({name!r}) or @penstock.merger({name!r}), in this program "
         "or as an entry point of an installed package; no class is loaded because a table or an option names it"

@@ -1,6 +1,6 @@
-"""Commit callbacks by name, Penstock's and users', and users' validators: `@penstock.commit_callback`, `@penstock.validator`.
+"""The registries of users' commit callbacks and validators: `@penstock.commit_callback` and `@penstock.validator`.
 
-Both kinds of function run on the driver only.
+`CALLBACKS` names the commit callbacks of Penstock itself. Callbacks and validators run on the driver only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VALIDATORS = Registry(Kind.VALIDATOR)
 
 
 def commit_callback(name: str) -> Callable[[F], F]:
-    """Register a function, or a class whose objects are functions, that is called after each commit of a write.
+    """Register a function, or a class whose objects can be called, that is called after each commit of a write.
 
     The function is called with a `penstock.CommitNotice`, on the driver. An object of a class is made for each commit, without
     arguments. The commit stays published, whatever the function raises: an error is a warning and a line in `Commit.follow_ups`.
@@ -47,7 +47,7 @@ def commit_callback(name: str) -> Callable[[F], F]:
 
 
 def validator(name: str) -> Callable[[F], F]:
-    """Register a function, or a class whose objects are functions, that may refuse a commit before it is published.
+    """Register a function, or a class whose objects can be called, that may refuse a commit before it is published.
 
     The function is called with a `penstock.TablePreview`: the table before and after the commit, as DataFrames. It returns None
     or True to accept the commit; False, or a text that says why, refuses it, and so does an error. A write that is refused is

@@ -110,7 +110,7 @@ class Registry:
         self.registered: dict[str, Registered] = {}
 
     def decorator(self, kind: Kind, name: str) -> Callable[[F], F]:
-        """Return a decorator that registers a function, and returns it unchanged.
+        """Return a decorator that registers a function under the name, and returns the function unchanged.
 
         Raises:
             OptionError: the name is not valid, or is reserved for Hudi or Penstock.
@@ -128,7 +128,7 @@ class Registry:
         return register
 
     def add(self, function: Registered) -> None:
-        """Register a function that another process registered, if it is of one of this registry's kinds."""
+        """Add a function that was registered in another process, unless it is of a kind that this registry does not hold."""
         if function.kind in self._kinds:
             self.registered[function.name] = function
 
@@ -203,10 +203,9 @@ def _cloudpickle() -> Any:
 
 
 def _find_package(function: Callable[..., Any]) -> Any:
-    """Return the top-level package of a function, if it has to be registered with cloudpickle for pickling by value; or None.
+    """Return the top-level package of a function's module, if cloudpickle has to be asked to pickle it by value.
 
-    It is None for `__main__`, which cloudpickle pickles by value anyway, and for Penstock and the standard library, which workers
-    have.
+    None for `__main__`, which cloudpickle pickles by value anyway, and for Penstock and the standard library, which workers have.
     """
     module = getattr(function, "__module__", None) or type(function).__module__
     top = module.partition(".")[0]

@@ -40,14 +40,14 @@ def compacts_in_background(options: Options) -> bool:
 
 
 def clusters_in_background(options: Options) -> bool:
-    """Whether a stream clusters in the background."""
+    """Whether a stream clusters in the background: if async clustering is on and inline clustering is not."""
     return options[o.CLUSTERING_ASYNC] and not options[o.CLUSTERING_INLINE]
 
 
 def batch_options(options: Options) -> Options:
-    """Return the options with which a stream writes a batch: what runs in the background does not run after the batch.
+    """Return the options with which a stream writes a batch: services that run in the background do not run after the batch.
 
-    Compactions and clusterings are still planned after a batch, because no write is under way then.
+    Only the plans of background compactions and clusterings are still made after each batch, because no write is under way then.
     """
     more: dict[str, str | None] = {}
     if compacts_in_background(options):
@@ -94,7 +94,7 @@ class BackgroundServices:
         self._work.set()
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until the thread has ended, at most for a number of seconds."""
+        """Wait until the thread has ended, but not longer than `timeout_s` seconds."""
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 
@@ -123,7 +123,7 @@ class BackgroundServices:
                 self._run_service(service)
 
     def _is_running(self) -> bool:
-        """Whether the stream runs. A session that was stopped has no stream."""
+        """Whether the stream runs. False also if the Spark session was stopped, so that its streams cannot be asked."""
         try:
             return self._is_active()
         except Exception:  # the JVM has ended, or the connection to it
@@ -146,7 +146,10 @@ class BackgroundServices:
                 warn_user(f"{service.failure_noun} failed in the background of the stream to {self._path}: {describe_error(e)}")
 
     def _run_stored(self, service: TableService, table: TableState, stages: Stages) -> str | None:
-        """Run the stored plans of a service; or the service as a whole if it stores no plans ahead."""
+        """Run the stored plans of compaction or clustering; for cleaning and archiving, do what is due.
+
+        Return what was done, in words; None if nothing was done.
+        """
         if isinstance(service, PlannedService):
             return describe_runs(run_pending(self._spark, table, service, stages))
         return service.run_due(self._spark, table, stages)

@@ -1,7 +1,7 @@
 """Functions of the user that a stream takes along to a Connect server: payloads, callbacks, validators, locks and sync tools.
 
 Over Spark Connect a process of the server writes the batches. Functions that the user registered in the program are not
-registered there. Those that the options name are pickled with the stream, by value.
+registered in that process. So the functions that the options name are pickled with the stream, by value.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class CarriedFunctions:
     functions: tuple[Registered, ...] = ()
 
     def register(self) -> None:
-        """Register the functions in this process."""
+        """Register the functions in this process, the one that writes the batches."""
         for registry in _REGISTRIES:
             for function in self.functions:
                 registry.add(function)
 
 
 def collect_functions(options: Options) -> CarriedFunctions:
-    """Return the registered functions that the options name."""
+    """Return the registered functions that the options name: as a value, or as one of several names with commas between them."""
     found: list[Registered] = []
     for value in options.raw.values():
         for name in value.split(","):

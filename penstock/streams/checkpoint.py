@@ -49,6 +49,7 @@ def claim_checkpoint(location: str, path: str, options: Options, identifier: str
 
     Raises:
         OptionError: the checkpoint belongs to another table; or it is new, and the table holds batches under the identifier.
+        CorruptFile: Penstock's file in the checkpoint is damaged.
     """
     settings: Mapping[str, str] = options.prefixed(STORAGE_OPTIONS)
     storage, folder = open_storage(location, settings)
@@ -71,7 +72,13 @@ def claim_checkpoint(location: str, path: str, options: Options, identifier: str
 def _check_batches(found: Checkpoint, location: str, path: str, options: Options, identifier: str) -> None:
     """Raise OptionError if the checkpoint is new and the table holds batches under the identifier.
 
-    Spark numbers the batches of a new checkpoint from 0, so the first of them would count as committed already.
+    Spark numbers the batches of a new checkpoint from 0, so the first of them would count as committed already. If the table does
+    not exist but the checkpoint has batches, only warn.
+
+    Args:
+        found: the state of the checkpoint, and `location` its folder.
+        path: the path of the table.
+        identifier: the identifier of the stream.
     """
     try:
         last = find_last_batch(open_table(path, options), identifier)
@@ -92,7 +99,14 @@ def _check_batches(found: Checkpoint, location: str, path: str, options: Options
 
 
 def _read_checkpoint(storage: Storage, folder: str) -> Checkpoint:
-    """Read what a checkpoint says. A checkpoint without Penstock's file gets a new id."""
+    """Return the state of a checkpoint. If Penstock's file is not in it yet, the state has a new random id and no table.
+
+    Args:
+        folder: the folder of the checkpoint.
+
+    Raises:
+        CorruptFile: Penstock's file in the checkpoint is damaged.
+    """
     is_used = bool(storage.list(join(folder, _OFFSETS)))
     path = join(folder, _NAME)
     try:

@@ -41,7 +41,7 @@ def record_given_up(storage: Storage, base_path: str, batch: GivenUpBatch) -> st
 
 
 def list_given_up(table: TableState) -> list[GivenUpBatch]:
-    """Return the batches that streams gave up, in the order of time."""
+    """Return the batches of all streams to the table that were given up, oldest first."""
     found = []
     for file in table.storage.list(join(table.base_path, GIVEN_UP_FOLDER)):
         found.append(GivenUpBatch(**json.loads(table.storage.read(file.path))))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class _BatchIsCommitted(Exception):
-    """Raised inside a write to end it: the batch is committed already."""
+    """Raised by the sink's own checks inside a write, to end the write: the batch is committed already."""
 
 
 @dataclass(frozen=True)
@@ -104,12 +104,16 @@ class StreamSink:
             return
 
     def _check_commits(self, batch: StreamBatch, commits: Sequence[ConcurrentCommit]) -> None:
-        """Check the commits that completed since the write of a batch began, as `_check_new` does."""
+        """Raise `_BatchIsCommitted` if one of `commits`, which completed since the write began, holds the batch or a later one.
+
+        Raises:
+            OptionError: a commit is of another stream that uses the identifier.
+        """
         for commit in commits:
             self._check_new(batch, read_batch(commit.metadata.extra, self.identifier))
 
     def _check_new(self, batch: StreamBatch, last: StreamBatch | None) -> None:
-        """End the write of a batch that is committed already.
+        """Raise `_BatchIsCommitted`, which ends the write, if the table holds the batch or a later one already.
 
         Args:
             last: the last batch that the table holds under the identifier of the stream; None: there is none.
@@ -129,7 +133,12 @@ class StreamSink:
             raise _BatchIsCommitted
 
     def _give_up(self, number: int, error: Exception) -> None:
-        """Record that the stream goes on without a batch."""
+        """Store that the stream goes on without a batch, and warn.
+
+        Args:
+            number: the number of the batch.
+            error: why the last attempt to write the batch failed.
+        """
         storage, base_path = open_storage(self.path, self.options.prefixed(STORAGE_OPTIONS))
         attempts = 1 if isinstance(error, OptionError) else self.options[o.STREAMING_RETRY_COUNT]
         described = f"{type(error).__name__}: {error}" if isinstance(error, PenstockError) else describe_error(error)
@@ -139,7 +148,7 @@ class StreamSink:
 
 
 class StreamRun:
-    """A stream that runs in this process: its query, if this process started it, and its services in the background."""
+    """A stream whose batches this process writes: its Spark query, if this process started it, and its background services."""
 
     def __init__(self, sink: StreamSink, spark: Any) -> None:
         #: Spark's query, when it has started; None on a Connect server, which ends this process with the query.
@@ -156,7 +165,7 @@ _RUNS: dict[str, StreamRun] = {}
 
 
 def find_run(sink: StreamSink, spark: Any) -> StreamRun:
-    """Return the run of a stream in this process. The first call makes it and starts its services in the background.
+    """Return the run of a stream in this process. The first call makes the run and starts its services in the background.
 
     Args:
         spark: the session whose jobs the services start.

@@ -50,7 +50,7 @@ def doctor(path: str = _PATH, option: list[str] = OPTION, probe: bool = _PROBE) 
 
 
 def _report(name: str, check: Callable[[], str]) -> bool:
-    """Print what a check returns, or its error. Return whether there was no error."""
+    """Print a line with the name of a check and what the check returns, or its error. Return whether it raised no error."""
     try:
         text = check()
     except PenstockError as e:
@@ -64,7 +64,7 @@ def _report(name: str, check: Callable[[], str]) -> bool:
 
 
 def _find_pyspark() -> str:
-    """Return the version of PySpark."""
+    """Return the version of PySpark as text. Raise PenstockError if it is not installed."""
     try:
         return f"PySpark {metadata.version('pyspark')}"
     except metadata.PackageNotFoundError:
@@ -72,7 +72,7 @@ def _find_pyspark() -> str:
 
 
 def _find_java() -> str:
-    """Return the home of the Java that a local session would use."""
+    """Return the home folder of the Java that a local session would use. Raise PenstockError if there is none."""
     command = [sys.executable, "-m", "penstock.spark.java"]
     try:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=_JAVA_SECONDS_MAX, check=False)
@@ -86,7 +86,7 @@ def _find_java() -> str:
 
 
 def _find_table(storage: Storage, base_path: str) -> str:
-    """Return what is at the path."""
+    """Return the name and type of the table at a path, or a text which says that there is none."""
     from penstock.table.config import find_config
 
     config = find_config(storage, base_path)
@@ -96,7 +96,11 @@ def _find_table(storage: Storage, base_path: str) -> str:
 
 
 def _check_commits(storage: Storage, base_path: str) -> str:
-    """Return how two writers of one commit exclude each other. Raises Unsupported if the store cannot do it."""
+    """Check that two writers cannot publish the same commit. Return a text which says how the storage prevents it.
+
+    Raises:
+        Unsupported: the storage cannot prevent it.
+    """
     from penstock.storage import ObjectStorage, check_conditional_put
 
     check_conditional_put(storage, base_path)
