@@ -13,7 +13,7 @@ from penstock.table.state import TableState
 
 
 class SendWaitingNotices(TableService):
-    """Sends the messages that wait in the outbox of a table. After a write the hook of the callback does the same."""
+    """Sends the messages of commit callbacks that wait in a table's outbox. After a write, the hook of the callback does so."""
 
     name: ClassVar[str] = "commit notices"
     title: ClassVar[str] = "send commit notices of"
@@ -24,7 +24,7 @@ class SendWaitingNotices(TableService):
         return False
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether the options name a callback that sends messages, and do not turn the outbox off."""
+        """Whether messages may wait: the options name a callback that sends messages, and do not turn the outbox off."""
         return table.options[o.CALLBACK_OUTBOX] != "off" and bool(list_senders(table.options))
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:

@@ -184,7 +184,7 @@ class PlannedService(TableService, Generic[PlanT, TaskT]):
         """
 
     def check_conflicts(self, run: PlanRun[PlanT]) -> None:
-        """Raise WriteConflict if a concurrent write forbids this commit. Called right before the commit is published.
+        """Raise WriteConflict if a concurrent write conflicts with the run. Called right before the commit is published.
 
         The default does nothing.
         """
@@ -218,8 +218,8 @@ def schedule(table: TableState, service: PlannedService[Any, Any], *, due: bool 
         due: True to make a plan even if `service.is_due` would return False.
 
     Returns:
-        The plan's instant; None if no plan was stored. If concurrent writes are the reason, a warning says so, except for a
-            service that runs only while no write is under way (`runs_alone`).
+        The plan's instant; None if no plan was stored. If writes are the reason, the user is warned. But there is no warning if
+            the service runs only while no write is under way (`runs_alone`) and a write is pending.
     """
     service.check_table(table)
     for _ in range(_ATTEMPTS):
@@ -241,8 +241,9 @@ def schedule(table: TableState, service: PlannedService[Any, Any], *, due: bool 
 def _waits(table: TableState, service: PlannedService[Any, Any]) -> bool:
     """Return whether a new plan has to wait because writes are under way, and warn if so.
 
-    There is no warning for a service that runs only while no write is under way (`runs_alone`): for that service it is normal to
-    wait.
+    With several writers, a plan is made while writes are under way, with two exceptions. A service that runs only while no write
+    is under way (`runs_alone`) waits, and is not warned about. A service that yields to writers (`preferred_writers.py`) waits
+    while it is not known which file groups a pending write changes.
     """
     unknown = find_write_without_groups(table)
     if unknown is not None:
@@ -301,15 +302,16 @@ def run_plan(
     """Run the pending plan with the instant time `time` and publish its commit.
 
     Returns:
-        The commit; None if a write is under way that goes first: the service runs only without one (`runs_alone`), or yields
-            to writers that change the same file groups. Then the plan stays pending.
+        The commit; None if the plan stays pending because of a write under way. A service that runs only while no write is under
+            way (`runs_alone`) yields to any write. If the options prefer writers (`preferred_writers.py`), the other services
+            yield to a write that changes a file group of the plan.
 
     Raises:
         OptionError: the service has no pending plan at this instant time.
         CorruptFile: a file that the plan names is missing or damaged.
         Unsupported: the service cannot work on this table, or cannot run this plan.
-        WriteConflict: another process is running the plan, the plan was unscheduled concurrently, or a write that began before
-            the plan is still under way.
+        WriteConflict: another process is running the plan, the plan was unscheduled concurrently, a write that began before the
+            plan is still under way, or a concurrent write has changed a file group of the plan.
     """
     run = _open_plan(spark, table, time, service)
     if run is None:
@@ -350,7 +352,7 @@ def run_plan(
 
 
 def _check_run(run: PlanRun[PlanT], service: PlannedService[PlanT, TaskT], groups: Set[GroupId]) -> None:
-    """Raise WriteConflict if a concurrent write forbids the commit of a run. Called right before the commit is published.
+    """Raise WriteConflict if a concurrent write conflicts with a run, or goes first. Called right before the commit is published.
 
     Args:
         groups: the file groups of the plan.
@@ -366,9 +368,9 @@ def _check_run(run: PlanRun[PlanT], service: PlannedService[PlanT, TaskT], group
 
 
 def _open_plan(spark: SparkSession, table: TableState, time: str, service: PlannedService[PlanT, TaskT]) -> PlanRun[PlanT] | None:
-    """Read a pending plan, check that it can run now, and roll back what a crashed run of it left. The errors are `run_plan`'s.
+    """Read a pending plan, check that it can run now, and roll back what a crashed run of the plan left.
 
-    Return None if a write is under way and the service runs only without one (`runs_alone`).
+    Return None if a write is under way and the service runs only while none is (`runs_alone`). `run_plan` lists the errors.
 
     Args:
         time: the instant time of the plan.

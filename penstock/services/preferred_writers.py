@@ -1,8 +1,8 @@
 """Table services that give way to writers: `PreferWriterConflictResolutionStrategy`.
 
-With this strategy a service plans no file group that a pending write changes, and a run of a plan is not published while a living
-writer changes its file groups. The plan stays, and a later run of the service takes it up. So no write has to run again because
-of a service that began after it.
+With this strategy a new plan leaves out the file groups that pending writes change. A run of a plan is not published while a
+pending write, whose writer is alive by its heartbeat, changes a file group of the plan. The plan stays, and a later run of the
+service runs it again. So no write has to run again because of a service that began after the write.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def prefers_writers(table: TableState) -> bool:
 
 
 def find_groups_of_writers(table: TableState) -> set[GroupId]:
-    """Return the file groups that a new plan leaves out, because pending writes change them.
+    """Return the file groups that a new plan leaves out, because pending writes with a recent heartbeat change them.
 
-    Empty if writers are not preferred.
+    Empty if table services do not give way to writers.
     """
     groups: set[GroupId] = set()
     if prefers_writers(table):
@@ -38,9 +38,10 @@ def find_groups_of_writers(table: TableState) -> set[GroupId]:
 
 
 def find_write_without_groups(table: TableState) -> Instant | None:
-    """Return a pending write that has not located its rows yet, so that a plan cannot leave its file groups out.
+    """Return a pending write, with a recent heartbeat, of which no file group is known yet: it has not located its rows.
 
-    None if there is none, or if writers are not preferred.
+    No plan can be made before that, because it could not leave out the file groups of the write. None if there is no write of
+    this kind, or if table services do not give way to writers.
     """
     if prefers_writers(table):
         for write in list_living_writes(table, table.timeline):
@@ -50,14 +51,14 @@ def find_write_without_groups(table: TableState) -> Instant | None:
 
 
 def find_preferred_write(table: TableState, plan: Instant, groups: Set[GroupId]) -> Instant | None:
-    """Return a pending write that changes a file group of a plan, so that the run of the plan yields.
+    """Return the first pending write to which the run of a plan has to yield, because it changes a file group of the plan.
 
-    A write that began after the plan of a compaction puts its log files on top of it. A log compaction leaves the log files of
-    other writes alone. Both go together with the run. Reads the timeline again.
-
-    None if there is no write of this kind, or if writers are not preferred.
+    None if there is none, or if table services do not yield to writers. Two kinds of writes do not count. A write that began
+    after a compaction was planned adds its log files to the slice of the new base file. A log compaction never yields, because
+    it leaves the log files of other writes unchanged. Reads the timeline again.
 
     Args:
+        plan: the instant of the plan.
         groups: the file groups of the plan.
     """
     if not prefers_writers(table) or plan.action is Action.LOG_COMPACTION:

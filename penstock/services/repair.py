@@ -1,7 +1,7 @@
 """Repairs a merge-on-read table with damaged log files: file groups with damaged or torn blocks are compacted without them.
 
-A damaged block cannot be read although its write completed, or its write is unknown. Its rows are lost. A torn block is the
-unfinished block of a write that never completed. Nothing is lost with it.
+A damaged block cannot be read, and its write completed or is not known. The rows of the block are lost. A torn block is the
+unfinished block of a write that never completed, so no row is lost.
 
 1. Writes that died are rolled back.
 2. The log files of all file groups are read, and damaged blocks are listed.
@@ -74,7 +74,7 @@ def find_damaged_groups(table: TableState) -> list[DamagedGroup]:
 
 
 def _describe(file_slice: FileSlice, scan: LogScan) -> DamagedGroup:
-    """Return the damage of one file group, from the scan of its log files."""
+    """Return the damage of one file group: of the slice `file_slice`, from the scan of its log files."""
     damaged = scan.damaged
     return DamagedGroup(
         partition_path=file_slice.partition_path,

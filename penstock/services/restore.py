@@ -1,7 +1,7 @@
 """Restore a table to a commit that has a savepoint. Everything written after that commit is deleted for good.
 
-1. The plan is stored as `<r>.restore.requested`: the instants that are later than the commit. The restore takes its turn among
-   the transactions (`commit/claims.py`). Writers find the pending restore in their own turns. Then the inflight file is created.
+1. The plan is stored as `<r>.restore.requested`: the instants that are later than the commit. The plan is checked in a
+   transaction (`commit/claims.py`); writers find the pending restore in later ones. Then the inflight file is created.
 2. The completed files of the later instants are removed from the timeline, newest first. No reader sees a write whose data files
    are deleted in step 3.
 3. Their data files are deleted.
@@ -67,9 +67,9 @@ def restore(spark: SparkSession | None, table: TableState, to: str, stages: Stag
         to: the instant time of the commit.
 
     Raises:
-        OptionError: there is no savepoint of that commit, a later savepoint holds files that would be deleted, or later instants
-            are archived.
-        WriteConflict: a write is under way, or a restore to another commit is pending.
+        OptionError: the commit has no savepoint or is archived, a later commit has a savepoint or is archived, or the option
+            `hoodie.archive.beyond.savepoint` is set.
+        WriteConflict: another process writes, or a restore to another commit is pending.
         CorruptFile: a file that the savepoint holds is missing, or the plan of an inflight restore cannot be read.
     """
     table = reload_timeline(table)
@@ -99,7 +99,8 @@ def restore(spark: SparkSession | None, table: TableState, to: str, stages: Stag
 def _find_pending(table: TableState) -> tuple[Instant, RestorePlan] | None:
     """Return the instant and the plan of the pending restore; None if no restore is pending.
 
-    A requested restore whose plan cannot be read has not begun, and is deleted. For an inflight one CorruptFile is raised.
+    A requested restore whose plan cannot be read has not begun, and is deleted. If the plan of an inflight restore cannot be
+    read, CorruptFile is raised.
     """
     for instant in table.timeline.filter(Action.RESTORE):
         if instant.is_completed:
@@ -118,7 +119,7 @@ def _find_pending(table: TableState) -> tuple[Instant, RestorePlan] | None:
 
 
 def _check(table: TableState, to: str) -> None:
-    """Raise an error if a restore to the commit at `to` is not possible. The docstring of `restore` lists the errors."""
+    """Raise one of the errors that `restore` documents if a new restore to the commit at `to` is not possible."""
     if table.options[o.ARCHIVE_BEYOND_SAVEPOINT]:
         raise OptionError(
             f"Restore is not supported when {o.ARCHIVE_BEYOND_SAVEPOINT.key} is enabled: commits after the savepoint may be "
@@ -207,7 +208,7 @@ def _was_restored(table: TableState, to: str) -> bool:
 def _request(table: TableState, to: str) -> tuple[Instant, RestorePlan]:
     """Plan a restore and store the plan on the timeline; return the restore's instant and the plan.
 
-    If a write began or completed concurrently, or the restore gets no turn, delete the plan again and raise an error.
+    If the plan does not hold any more when it is stored (`_check_turn`), delete it again and raise the error of this check.
     """
     plan = plan_restore(table, to)
     content = write_restore_plan(plan)
@@ -240,11 +241,11 @@ def _confirm(table: TableState, instant: Instant, plan: RestorePlan) -> None:
 
 
 def _check_turn(table: TableState, plan: RestorePlan, timeline: Timeline) -> None:
-    """Check that the plan of a restore, which is now on the timeline, still names all that it undoes.
+    """Check that the plan of a restore, which is now on the timeline, names every instant that the restore has to undo.
 
     Args:
         table: the table with the timeline on which the restore was planned.
-        timeline: the timeline as of the turn of the restore among all transactions.
+        timeline: the timeline as the transaction of the restore (`commit/claims.py`) reads it.
 
     Raises:
         WriteConflict: a write began or completed since the restore was planned, or its writer is alive after all.
@@ -259,7 +260,7 @@ def _check_turn(table: TableState, plan: RestorePlan, timeline: Timeline) -> Non
 
 
 def _find_unplanned(table: TableState, plan: RestorePlan) -> list[Instant]:
-    """Return the writes after `plan.to` on the timeline of the table that the plan does not name."""
+    """Return the writes, and plans of table services, that are later than `plan.to` and that the restore plan does not name."""
     planned = {(instant.time, instant.action.family) for instant in plan.instants}
     later = _later_writes(table, plan.to)
     return [instant for instant in later if (instant.time, instant.action.family) not in planned]
@@ -340,7 +341,7 @@ def _remove_other_instants(table: TableState, own: Instant, to: str) -> None:
 
     Args:
         own: the instant of this restore, which is kept.
-        to: the instant time of the commit that is restored.
+        to: the instant time of the commit to which the table is restored.
     """
     for instant in reversed(reload_timeline(table).timeline.instants):
         is_pending_savepoint = instant.action is Action.SAVEPOINT and not instant.is_completed

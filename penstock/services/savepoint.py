@@ -2,10 +2,10 @@
 
     <commit>.savepoint.inflight → <commit>.savepoint, which names the files of every slice that a query as of the commit reads
 
-Cleaning keeps these files, archiving stops at the commit, and the commit cannot be rolled back. A savepoint is refused if a clean
+Cleaning keeps these files, archiving stops at the commit, and the commit cannot be rolled back. No savepoint is made if a clean
 has deleted files of the commit, or is planned to. A clean may be planned at the same moment as the savepoint. Therefore both read
-the timeline again after they are stored on it. The one that finds the other is withdrawn. The same holds for a rollback of the
-commit and for a restore.
+the timeline again after they are stored on it, and the one that finds the other is withdrawn. A savepoint and a concurrent
+rollback of its commit, or a concurrent restore, find each other in the same way.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def create_savepoint(table: TableState, time: str | None = None, *, user: str = 
 
     Args:
         time: the instant time of the commit; None for the newest commit.
-        user: who creates the savepoint. Stored with it, as `comment` is.
+        user: who creates the savepoint.
+        comment: a text of the user. Both are stored in the savepoint.
 
     Raises:
         OptionError: there is no such commit, the commit already has a savepoint, or a clean has deleted files of the commit.
@@ -71,10 +72,11 @@ def create_savepoint(table: TableState, time: str | None = None, *, user: str = 
 
 
 def _take_turn(table: TableState, savepoint: Savepoint) -> None:
-    """Take a turn among the transactions of the table, and check that the commit of the new savepoint stays.
+    """Check that the commit of a new savepoint is not being undone. If it is, delete the savepoint again.
 
-    A rollback of the commit, or a restore to an earlier one, takes a turn too. So one of the two finds the other. If the check
-    fails, the savepoint is deleted again. Without claims, the timeline is only loaded again.
+    The check runs as one of the transactions of the table (`commit/claims.py`). A rollback of the commit, or a restore to an
+    earlier commit, runs a transaction too. So the later of the two transactions finds the other action on the timeline. On a
+    table without claims, the check only loads the timeline again.
 
     Raises:
         WriteConflict: the commit was, or is being, rolled back, or the table is being restored.
@@ -259,8 +261,8 @@ def _deleted_by(clean: CleanResult | CleanPlan) -> Files:
 def _needed_files(deleted: Files, files: Files, time: str) -> Iterator[tuple[str, str, str]]:
     """Yield (partition path, file id, file name) of each file that a query as of a commit needs and a clean deletes.
 
-    A deleted file was needed if its slice is not later than the commit, and newer than the slice that the query now finds in the
-    file group. A file that the query still finds is needed too; a pending clean may be about to delete it.
+    A deleted file was needed if its slice is not later than the commit, and newer than the slice of the file group that is on
+    storage now and that the query reads. A file on storage that the query reads is needed too, if a pending clean will delete it.
 
     Args:
         deleted: the files that a clean has deleted or will delete.

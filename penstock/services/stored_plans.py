@@ -5,8 +5,8 @@ plan does not name, so no plan is made while a write is under way. A write may a
 the timeline is read again after the plan was stored, and the plan is deleted if a write had begun before its instant. Writers
 rely on this: a write takes into account only the plans whose instant is earlier than its own.
 
-With several writers (optimistic concurrency control) a plan is made while writes are pending, and stays. It leaves out the log
-files of pending writes. A write conflicts with a plan of its file groups when it commits.
+With several writers (optimistic concurrency control) a plan may be made, and stays, while writes are pending. The plan leaves out
+the log files of pending writes. If a plan and a write have a file group in common, the write conflicts when it commits.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ from penstock.user_warning import warn_user
 def store_plan(table: TableState, action: Action, content: bytes) -> Instant | None:
     """Store a plan on the timeline and return its instant.
 
-    If a write began or completed after `table.timeline` was loaded and before the plan's instant, delete the plan again and
-    return None: the plan does not name the files of that write.
+    If a write began or completed after `table.timeline` was loaded, and its instant is earlier than the plan's, delete the plan
+    again and return None: the plan does not name the files of that write. With several writers, writes that only began do not
+    matter (`_confirm_plan`).
 
     Args:
         action: the action of the plan's instant.
@@ -57,10 +58,16 @@ def store_plan(table: TableState, action: Action, content: bytes) -> Instant | N
 
 
 def _confirm_plan(table: TableState, instant: Instant) -> bool:
-    """Keep a new plan if no write completed since `table.timeline` was loaded; otherwise delete it. Return whether it is kept.
+    """Check in a transaction that a new plan still holds; otherwise withdraw the plan. Return whether the plan is kept.
 
-    The plan is visible before its transaction. So a write that completes later finds the plan, and conflicts with it if both
-    change the same file group.
+    Used with several writers. The plan does not hold if a write with an earlier instant completed, or another plan with an
+    earlier instant was stored, since `table.timeline` was loaded; or if a commit that the plan has read is being undone. The plan
+    is on the timeline before its transaction (`commit/claims.py`). So a write that completes later finds the plan, and conflicts
+    with it if both change the same file group.
+
+    Args:
+        table: the table with the timeline on which the plan was made.
+        instant: the requested instant of the plan.
     """
 
     def check(timeline: Timeline) -> None:
@@ -93,9 +100,11 @@ def _confirm_plan(table: TableState, instant: Instant) -> bool:
 
 
 def _withdraw_plan(table: TableState, instant: Instant) -> bool:
-    """Delete a plan that is not confirmed, unless a write has already put log files on top of it. Return whether it is kept.
+    """Delete a plan that does not hold, unless a write with a later instant has completed. Return whether the plan is kept.
 
-    The plan is marked first, then withdrawn in a transaction. So a write that relies on the plan finds the mark, or is found.
+    The later write may have added log files whose base instant is the plan's, so it needs the plan. The plan is marked as undone
+    first, then a transaction (`commit/claims.py`) looks for later writes. So a write that relies on the plan either finds the
+    mark and fails, or is found by the transaction.
     """
     mark_undone(table, instant.time)
     is_used = False
@@ -115,11 +124,11 @@ def _withdraw_plan(table: TableState, instant: Instant) -> bool:
 
 
 def waits_for_writes(table: TableState, noun: str, own: str | None = None, since: TableState | None = None) -> bool:
-    """Return whether a plan cannot be made now because of other writes. If so, warn and name the first of these writes.
+    """Return whether a table service cannot plan now because of other writes. If so, warn and name the first of these writes.
 
     Args:
         noun: what cannot be planned, for the warning, for example "compaction".
-        own: the instant time of the caller's own write, which is ignored; None if the caller does not write.
+        own: the instant time of the pending write of the service itself, which is ignored; None if it has none.
         since: the table as loaded earlier. If given, writes that completed after it was loaded count too. None: only writes that
             are under way count.
     """

@@ -41,9 +41,9 @@ class ArchiveLimits:
 
 
 def archive_limits(timeline: Timeline, options: Options, now: datetime) -> ArchiveLimits:
-    """Return how many instants the timeline keeps, by `hoodie.keep.min.commits` and `hoodie.keep.max.commits`.
+    """Return how many instants the timeline keeps: `hoodie.keep.min.commits` and `hoodie.keep.max.commits`.
 
-    Both limits are raised if cleaning retains more commits than the first one allows.
+    If cleaning retains more commits than `hoodie.keep.min.commits`, both limits are raised by the difference.
 
     Args:
         now: the current time in the timeline's time zone.
@@ -115,7 +115,7 @@ def _end_before_pending(timeline: Timeline) -> str | None:
 def _end_for_compaction(timeline: Timeline, options: Options) -> str | None:
     """Return the instant time from which on commits must stay on the timeline because the compaction trigger counts them.
 
-    None if the trigger does not count delta commits, or there are none.
+    None if the trigger in the options does not count delta commits, or the timeline has none to count.
     """
     if options[o.COMPACT_TRIGGER_STRATEGY] not in _COUNTING_TRIGGERS:
         return None

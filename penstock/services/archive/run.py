@@ -56,7 +56,9 @@ class Archived:
 
 
 def archive(table: TableState, stages: Stages | None = None) -> Archived | None:
-    """Move the instants that `choose_instants` returns from the timeline to the archive. Return None if there are none.
+    """Move the instants that `choose_instants` returns from the timeline to the archive, then merge small archive files.
+
+    Return None if there is no instant to archive.
 
     Args:
         table: the table; its timeline must have been loaded just before this call.
@@ -73,7 +75,10 @@ def archive(table: TableState, stages: Stages | None = None) -> Archived | None:
 
 
 def _archive_chosen(table: TableState, stages: Stages | None) -> Archived | None:
-    """Archive the instants that `choose_instants` returns, as `archive` does. No other process archives at the same time."""
+    """Archive the instants that `choose_instants` returns, and merge small archive files. The caller holds the table's lock.
+
+    Return None if there is no instant to archive.
+    """
     instants = choose_instants(table)
     merges = table.options[o.ARCHIVE_MERGE]
     if instants or merges:
@@ -91,7 +96,7 @@ def _archive_chosen(table: TableState, stages: Stages | None) -> Archived | None
 def choose_instants(table: TableState) -> list[Instant]:
     """Return the instants to archive now, oldest first. Raise WriteConflict if the table is being restored.
 
-    A replace commit stays on the timeline while file groups that it replaced have files, and so do all later commits.
+    A replace commit stays on the timeline while file groups that it replaced have files, and all later commits stay with it.
     """
     if table.timeline.pending_restore is not None:
         raise WriteConflict(f"{table.base_path} is being restored; archive its timeline when that is finished")
@@ -172,7 +177,7 @@ def _instant_key(instant: Instant) -> InstantKey:
 
 
 def _entry_instant(entry: Entry) -> InstantKey:
-    """Return (time, action), as `_instant_key` does, of the instant whose timeline file an archive entry holds."""
+    """Return the key (see `_instant_key`) of the instant whose timeline file an archive entry holds."""
     return entry["commitTime"], Action(entry["actionType"]).family
 
 

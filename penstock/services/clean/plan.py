@@ -44,7 +44,7 @@ class RetentionRules:
     def pending_base_instants(self) -> frozenset[str]:
         """Instant times of pending compactions. A slice with one of these base instants counts as committed.
 
-        It holds the log files that were written since the compaction was planned, and no base file yet.
+        The slice holds the log files that were written since the compaction was planned, and no base file yet.
         """
         compactions = self.timeline.filter(Action.COMPACTION)
         return frozenset(instant.time for instant in compactions if not instant.is_completed)
@@ -68,7 +68,7 @@ class RetentionRules:
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """The names of the files to delete in one partition, and whether no data file is left in the partition afterwards."""
+    """What a clean deletes in one partition: files, by name, and the partition itself if no data file is left in it."""
 
     files: tuple[str, ...] = ()
     #: Whether no data file is left in the partition. Then the partition itself is deleted too.
@@ -111,9 +111,9 @@ def _slices_by_group(names: Iterable[str]) -> dict[str, dict[str, list[str]]]:
 
 
 def _committed(slices: Iterable[str], rules: RetentionRules) -> list[str]:
-    """Return the base instants in `slices` that are a completed commit or a pending compaction, newest first.
+    """Return the base instants in `slices` that are those of completed commits or pending compactions, newest first.
 
-    Slices with other base instants are of failed writes.
+    Slices with other base instants are of failed or pending writes.
 
     Args:
         slices: the base instants of the slices of a file group.

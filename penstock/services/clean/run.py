@@ -63,7 +63,7 @@ def clean(spark: SparkSession | None, table: TableState, stages: Stages, *, due:
     """Run pending cleans; then plan a new clean, if one is due, and run it. Return the results of all cleans that were run.
 
     Under the lazy policy for failed writes, writes whose heartbeat has expired are rolled back first. If pending cleans were run
-    and `hoodie.clean.allow.multiple` is false, a new clean is planned only if the caller set `due`.
+    and `hoodie.clean.allow.multiple` is false, a new clean is planned only if `due` is true.
 
     Args:
         table: the table; its timeline must have been loaded just before this call.
@@ -177,7 +177,9 @@ def _read_plan(table: TableState, instant: Instant) -> CleanPlan | None:
 
 
 def _delete(spark: SparkSession | None, table: TableState, plan: CleanPlan, count: int) -> dict[str, CleanedPartition]:
-    """Delete the files of a clean plan, on the driver or in Spark tasks. Return the deleted and failed files by partition path.
+    """Delete the files of a clean plan, on the driver or in Spark tasks. Return the result of each partition by partition path.
+
+    The result names the files that were deleted, and those that failed: were not deleted. All partitions of the plan are in it.
 
     Args:
         count: the number of files in the plan.
@@ -198,7 +200,8 @@ def _delete(spark: SparkSession | None, table: TableState, plan: CleanPlan, coun
 def _delete_together(table: TableState, files: Mapping[str, tuple[str, ...]]) -> dict[str, CleanedPartition]:
     """Delete files of an object store, a thousand with one request. Return the deleted and failed files by partition path.
 
-    The store does not say which files existed: those that did not count as deleted.
+    A file that did not exist counts as deleted, because the store does not say which files existed. A name that is not that of a
+    data file counts as failed.
     """
     paths: list[str] = []
     partitions: dict[str, CleanedPartition] = {}

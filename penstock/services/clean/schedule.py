@@ -5,8 +5,8 @@ group or replaced the file group. So the commits since the last clean say which 
 there is no earlier clean, if commits since the last clean are archived, or if a savepoint was deleted.
 
 A plan without files to delete is stored only if that spares the next clean work (`_is_worth_keeping`). The next clean then reads
-commits from this clean's earliest retained commit on. Without the stored plan it would begin at that of the clean before, and
-would have to list all partitions once these commits are archived.
+commits from this clean's earliest retained commit on. Without the stored plan, the next clean would begin at the earliest
+retained commit of the clean before this one. Once that commit is archived, it would have to list all partitions.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
         due: True to plan a clean even if fewer commits than `hoodie.clean.max.commits` were made since the last clean.
 
     Returns:
-        The plan's instant; None if no plan was stored, or if it was deleted again because a savepoint was created, the table
-            restored or a commit rolled back concurrently.
+        The plan's instant; None if no plan was stored. Also None if the plan was deleted again, because concurrently a savepoint
+            was created, the table was restored or a commit was rolled back.
     """
     last = last_clean(table)
     if not (due or is_due(table, last)):
@@ -152,9 +152,9 @@ def make_clean_plan(table: TableState, last: CleanResult | None) -> CleanPlan:
 
 
 def needed_slices(table: TableState) -> dict[GroupId, str]:
-    """Map each file group that a pending plan names to the base instant of the earliest slice that such a plan names.
+    """Return the file groups that pending plans name, each with the base instant of the earliest slice that a plan will read.
 
-    A clean keeps this slice and all later ones.
+    A clean keeps this slice and all later slices of the file group.
     """
     needed: dict[GroupId, str] = {}
     for action in (Action.COMPACTION, Action.LOG_COMPACTION):

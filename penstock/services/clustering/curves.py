@@ -188,9 +188,9 @@ def z_order(columns: Sequence[Words]) -> list[Words]:
 
     Return columns of numbers to sort by, the most significant column first.
 
-    The bits are interleaved one byte at a time. A table of 256 entries spreads the eight bits of a byte, so that the bits of the
-    other columns fit between them. One byte of every column thus takes 8 bits per column. As many of these as fit are packed into
-    one 64-bit number.
+    The bits are interleaved one byte at a time. `_spread_bits` spreads the eight bits of a byte, so that the bits of the other
+    columns fit between them. So one byte of every column makes a number of 8 bits per column. As many of these numbers as fit are
+    packed into one 64-bit number.
 
     Args:
         columns: for each sort column, an unsigned 64-bit number per row.
@@ -213,7 +213,7 @@ def z_order(columns: Sequence[Words]) -> list[Words]:
 
 
 def _spread_bits(count: int) -> Words:
-    """Return a table that maps each byte to a 64-bit number: the byte's bits with `count - 1` zero bits between neighbours.
+    """Return 256 numbers of 64 bits, one for each byte: the bits of the byte with `count - 1` zero bits between neighbours.
 
     Args:
         count: the number of columns whose bits are interleaved.

@@ -92,7 +92,7 @@ def _read_slices(task: RewriteTask, only_file: pq.ParquetFile | None) -> Iterato
 def read_slice(
     file_slice: FileSlice, settings: RewriteSettings, columns: Sequence[str] | None = None, file: pq.ParquetFile | None = None
 ) -> Iterator[pa.Table]:
-    """Yield the rows of a slice, merged with its log files, as several tables. Rows have their stored meta columns.
+    """Yield the rows of a slice, merged with its log files, as several Arrow tables. Rows have their stored meta columns.
 
     Args:
         columns: the columns to read; None for all columns.

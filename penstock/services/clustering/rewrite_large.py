@@ -225,7 +225,7 @@ def _sorted_rows(task: RangesTask) -> Iterator[pa.Table]:
 
 
 def _read_batches(storage: Storage, batches: Sequence[Batches]) -> Iterator[pa.Table]:
-    """Yield the rows of one range of the sort order, one table per file of sorted rows.
+    """Yield the rows of one range of the sort order, one Arrow table per file of sorted rows.
 
     Args:
         batches: where the rows are: files, and numbers of record batches in each.
@@ -236,7 +236,7 @@ def _read_batches(storage: Storage, batches: Sequence[Batches]) -> Iterator[pa.T
 
 
 def range_ends(keys: pa.Table, ranges: int) -> pa.Table:
-    """Return the `ranges - 1` sort keys that cut sampled rows into `ranges` ranges of equal size.
+    """Return the sort keys, `ranges - 1` of them in sort order, that cut sampled rows into `ranges` ranges of equal size.
 
     Args:
         keys: the sort keys of the sampled rows.
@@ -249,12 +249,12 @@ def range_ends(keys: pa.Table, ranges: int) -> pa.Table:
 def order_and_ends(keys: pa.Table, ends: pa.Table) -> tuple[Positions, Positions]:
     """Return the positions of rows in sort order, and for each range end how many rows are sorted before that end.
 
-    Rows and ends are sorted together. Rows come first in the concatenated table and the sort is stable, so rows whose key equals
-    an end are sorted before that end.
+    Rows and range ends are sorted together. Rows come first in the concatenated Arrow table and the sort is stable, so rows whose
+    key equals an end are sorted before that end.
 
     Args:
         keys: the sort keys of the rows.
-        ends: the result of `range_ends`.
+        ends: the sort keys at which ranges end: the result of `range_ends`.
     """
     together = order_of(pa.concat_tables([keys, ends.cast(keys.schema)]))
     is_end = together >= keys.num_rows
@@ -265,7 +265,7 @@ def order_and_ends(keys: pa.Table, ends: pa.Table) -> tuple[Positions, Positions
 
 
 def _to_ipc(rows: pa.Table) -> bytes:
-    """Return the bytes of a table as an Arrow IPC stream."""
+    """Return rows as the bytes of an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as file:
         file.write_table(rows)
@@ -273,5 +273,5 @@ def _to_ipc(rows: pa.Table) -> bytes:
 
 
 def _from_ipc(content: bytes) -> pa.Table:
-    """Read a table from the bytes that `_to_ipc` returned."""
+    """Read the Arrow table from the bytes that `_to_ipc` returned."""
     return pa.ipc.open_stream(content).read_all()

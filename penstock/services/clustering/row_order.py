@@ -120,7 +120,7 @@ def columns_read(ordering: Ordering, names: Sequence[str]) -> list[str]:
 
 
 def sort_columns(rows: pa.Table, ordering: Ordering) -> pa.Table:
-    """Return the columns of `rows` to sort by, as a table whose columns are named "0", "1" and so on."""
+    """Return the columns of `rows` to sort by, as an Arrow table whose columns are named "0", "1" and so on."""
     columns = []
     for path in ordering.columns:
         column = find_column(rows, path)

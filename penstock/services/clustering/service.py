@@ -171,7 +171,7 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
 
 
 def _written_files(run: PlanRun[ClusteringPlan], stats: Sequence[WriteStat], runner: Runner) -> WrittenFiles:
-    """Return the description of the new files with which the methods above call the index."""
+    """Return the description of the new files for the calls of the index in `before_commit` and `after_commit`."""
     tasks_at_once = max(1, len(stats))
     return WrittenFiles(run.table, run.time, stats, runner, tasks_at_once, is_clustering=True)
 

@@ -79,9 +79,9 @@ def remaining_operations(
 ) -> Iterator[CompactionOperation]:
     """Yield the operations of a plan whose file groups still have files to compact.
 
-    An operation is left out if its file group had no base file, the write that created the group was rolled back since the plan
-    was made, and no log file of the group is left. Log files that writes have added under the plan's instant as base instant
-    count too: they need a base file, although the earlier rows of the group were rolled back.
+    An operation is left out if three things hold: its slice has no base file, the write that created the slice was rolled back
+    since the plan was made, and no log file of the file group is left. Log files count whether the plan names them or writes have
+    added them since, with the plan's instant as base instant. The yielded operation names only log files that exist.
 
     Args:
         time: the instant time of the plan.

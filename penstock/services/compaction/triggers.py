@@ -13,7 +13,7 @@ from penstock.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class TriggerLimits:
-    """The number of delta commits, and of seconds, after which a compaction is due."""
+    """The number of delta commits, and the number of seconds, with which the trigger in the options compares `SinceLast`."""
 
     commits: int
     seconds: int
@@ -83,7 +83,7 @@ def _count_after(deltas: Sequence[Instant], time: str) -> int:
 def _seconds_between(begin: str, end: str) -> float:
     """Return the whole seconds between two instant times.
 
-    Return infinity if one of them is not a date, as the fixed instant time of Hudi's bootstrap.
+    Return infinity if one of them is not a date, for example the fixed instant time of Hudi's bootstrap.
     """
     try:
         first = parse_time(begin).replace(microsecond=0)

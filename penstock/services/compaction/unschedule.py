@@ -72,7 +72,7 @@ def _find_compaction(table: TableState, time: str) -> Instant:
 
 
 def _check_removable(table: TableState, instant: Instant) -> None:
-    """Raise an error if a plan must not be unscheduled now. The docstring of `unschedule` lists the errors."""
+    """Raise OptionError or WriteConflict if a plan must not be unscheduled now, for the reasons that `unschedule` documents."""
     time = instant.time
     if instant.state is not State.REQUESTED:
         verb = "compact_logs" if instant.action is Action.LOG_COMPACTION else "compact"
@@ -128,10 +128,10 @@ def finish_unscheduling(table: TableState) -> TableState:
 
 
 def _take_off(table: TableState, instant: Instant, plan: CompactionPlan) -> None:
-    """Move the log files that were written since the plan was made to the previous file slice, then delete the plan.
+    """Move the log files that were written since a plan was made to the previous file slice, then delete the plan.
 
-    In the names of these files the plan's instant is replaced by the base instant of the slice that the plan was to compact. Safe
-    to repeat after a crash.
+    The log files are renamed: their base instant, which is the plan's instant, becomes that of the slice that the plan was to
+    compact. Safe to repeat after a crash.
     """
     for operation in plan.operations:
         _move_logs(table, operation, instant.time, operation.base_instant)

@@ -114,10 +114,11 @@ def joined_blocks(log: FoldedLog, task: JoinTask, header: Mapping[str, Any]) -> 
     """Encode the merged log records of a slice as log blocks: data blocks with rows, then a delete block.
 
     Keys that were deleted and then inserted again (`log.fresh`) are also in a delete block before the data blocks, so that
-    readers do not merge the inserted row with the row in the base file. All blocks go to one file, however large it gets. Entries
-    of the delete blocks need no ordering value: the records of earlier blocks are already merged into these blocks, and records
-    of later blocks replace the entries. They have one if deletes are compared by ordering value; then all delete blocks come
-    first.
+    readers do not merge the inserted row with the row in the base file. All blocks go to one file, however large it gets.
+
+    Entries of the delete blocks have no ordering value: the records of earlier blocks are already merged into the new blocks, and
+    records of later blocks replace the entries. But if the table compares deletes by ordering value (`log.tombstones`), entries
+    may have one, and all delete blocks come before the data blocks.
 
     Args:
         log: the merged log records.
@@ -141,11 +142,12 @@ def joined_blocks(log: FoldedLog, task: JoinTask, header: Mapping[str, Any]) -> 
 
 
 def _tombstone_blocks(log: FoldedLog, tombstones: Tombstones, task: JoinTask, header: Mapping[str, Any]) -> Iterator[bytes]:
-    """Encode the tombstones of a log whose deletes are compared by ordering value as delete blocks. Data blocks follow them.
+    """Encode the tombstones (deletes that are compared by ordering value) of merged log records as delete blocks.
 
-    First come the deletes without an ordering value, then those with one.
+    Yield a block of the tombstones without an ordering value, then one of those with an ordering value; no block if it is empty.
 
     Args:
+        log: the merged log records, whose keys the tombstones belong to.
         header: the header of every block.
     """
     keys = pa.chunked_array([log.keys])
@@ -167,7 +169,7 @@ def _delete_block(
 
     Args:
         header: the header of the block.
-        ordering: the ordering value of each of `keys`; None: the entries have no ordering value.
+        ordering: the ordering values of all `keys`; None: the entries of the block have no ordering value.
     """
     partitions = pa.repeat(task.file_slice.partition_path, len(positions))
     at = pa.array(positions)

@@ -1,7 +1,8 @@
-"""The checks of a rollback of a completed write, which run again in a turn after the rollback is on the timeline.
+"""Checks that a completed write can be rolled back: before its rollback is requested, and again right after that.
 
-A write that reads the commit may begin at any moment. The requested rollback is visible to it (`commit/undone_commits.py`). If
-the write has committed before, the turn finds its commit, and the rollback is withdrawn. No file was removed by then.
+Another write that reads the commit may begin at any moment. If it commits after the rollback is requested, it finds the rollback
+and fails (`commit/undone_commits.py`). If it committed earlier, the second check finds its commit, and the rollback is withdrawn.
+No file was removed by then. The second check runs as one of the table's transactions (`commit/claims.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,14 @@ from penstock.timeline.timeline import Timeline
 
 
 def check_undoable(table: TableState, instant: Instant) -> None:
-    """Raise OptionError if a rollback of the write could not bring the table back to its state before the write."""
+    """Raise OptionError if a rollback of a write could not bring the table back to its state before the write.
+
+    This is so if the write has a savepoint or is not the newest one, if a pending plan will read its files, or if a clean has
+    deleted files that the table before the write needs.
+
+    Args:
+        instant: the write, completed or pending.
+    """
     time = instant.time
     if any(savepoint.time == time for savepoint in table.timeline.filter(Action.SAVEPOINT)):
         raise OptionError(f"Could not rollback a savepointed commit. Delete savepoint {time} first")
@@ -64,10 +72,10 @@ def _pending_plan_on_top(table: TableState, instant: Instant) -> str | None:
 
 
 def confirm_rollback(table: TableState, rollback: Instant, instant: Instant, *, is_own: bool = False) -> None:
-    """Take a turn among the transactions of the table and check again that a completed write can be rolled back.
+    """Check again that a completed write can be rolled back, when its rollback is on the timeline. If not, withdraw the rollback.
 
-    After that no writer commits on top of the write: it finds the requested rollback. If the check fails, the rollback is
-    withdrawn. Without claims, the timeline is only loaded again.
+    The check runs as one of the transactions of the table (`commit/claims.py`). Every later transaction finds the requested
+    rollback, so no writer commits on top of the write. On a table without claims, the check only loads the timeline again.
 
     Args:
         rollback: the requested rollback.
@@ -77,7 +85,8 @@ def confirm_rollback(table: TableState, rollback: Instant, instant: Instant, *, 
 
     Raises:
         OptionError: the write cannot be rolled back any more, for example because of a later commit.
-        WriteConflict: a single writer is at work, or the table is being restored.
+        WriteConflict: a writer without concurrency control is at work, or the table is being restored.
+        CorruptFile: a file that the check reads is damaged.
     """
 
     def check(timeline: Timeline) -> None:
@@ -111,7 +120,7 @@ def _withdraw(table: TableState, rollback: Instant) -> None:
 
 
 def refuse_single_writers(table: TableState) -> None:
-    """Raise WriteConflict if a writer is at work that expects no others: it would not notice a rollback or restore."""
+    """Raise WriteConflict if a writer without concurrency control is at work: it would not notice the rollback."""
     for instant in table.timeline.pending:
         if instant.action in WRITE_ACTIONS and is_single_writer(table, instant.time):
             raise WriteConflict(

@@ -51,8 +51,8 @@ def roll_back_failed(table: TableState) -> TableState:
             rollbacks.
 
     Raises:
-        TableChanged: another process rolls back the same write at the same time.
-        WriteConflict: another writer is at work.
+        TableChanged: another process rolls back the same write at the same time, or another write began and died just now.
+        WriteConflict: another writer is at work; with several writers, only if that one has no concurrency control.
     """
     # Listed before the timeline is loaded. An instant is on the timeline before its temporary folder is made, so a folder that
     # is listed here and whose instant is not pending below belongs to a write that is over.
@@ -93,7 +93,7 @@ def roll_back_failed(table: TableState) -> TableState:
 def _beside_others(table: TableState) -> Iterator[None]:
     """Raise TableChanged if the `with` block fails because another process rolls back the same write.
 
-    A missing file and a WriteConflict are taken as signs of that.
+    A missing file or a WriteConflict in the block counts as this failure.
     """
     try:
         yield
@@ -115,9 +115,10 @@ def _find_dead_writes(table: TableState) -> list[Instant]:
 
 
 def _finish_rollbacks(table: TableState) -> TableState:
-    """Finish the rollback of a completed write that is under way, or that its process has left. Return the table afterwards.
+    """Finish pending rollbacks if one of them undoes a completed write. Return the table with its timeline loaded afterwards.
 
-    Until it is finished, no other write can begin. Two processes may run it at the same time.
+    No write can begin before the rollback of a completed write is finished. Another process may be running the same rollback:
+    two processes may run it at the same time.
     """
     try:
         check_no_commit_is_undone(table, table.timeline)
@@ -129,7 +130,7 @@ def _finish_rollbacks(table: TableState) -> TableState:
 
 
 def _refuse_single_writers(table: TableState) -> None:
-    """Raise WriteConflict if a writer is at work that expects no others: it would not notice a concurrent commit."""
+    """Raise WriteConflict if a writer without concurrency control is at work: it would not notice a concurrent commit."""
     for instant in failed_writes(table):
         if is_single_writer(table, instant.time):
             raise WriteConflict(
@@ -156,7 +157,7 @@ def _is_leftover(entry: FileInfo, table: TableState) -> bool:
 
 
 def _delete_all(storage: Storage, leftovers: Iterable[FileInfo]) -> None:
-    """Delete these files, and these folders with everything in them."""
+    """Delete the entries of `leftovers`: files, and folders with everything in them."""
     for entry in leftovers:
         if entry.is_dir:
             storage.delete_tree(entry.path)
@@ -196,8 +197,8 @@ def resume_rollbacks(table: TableState) -> None:
     withdrawn, with a warning, if the write cannot be rolled back any more, for example because of later commits.
 
     The rollback of a table service's run is left to the service, which finishes it before it runs its plan again. But if the plan
-    was run successfully since, the service does not come back to it. Then a requested rollback is deleted, because it was meant
-    for an earlier run. An inflight rollback is finished, because it has already begun to delete files of the completed instant.
+    was run successfully since, the service does not run it again. In that case a requested rollback is deleted, because it was
+    meant for an earlier run. An inflight rollback is finished, because it has begun to delete files of the completed instant.
 
     Raises:
         CorruptFile: the plan of an inflight rollback cannot be read.

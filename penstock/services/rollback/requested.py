@@ -20,7 +20,7 @@ def roll_back_to(table: TableState, time: str) -> str:
     Raises:
         OptionError: there is no such write; a later write exists; the write has a savepoint; a pending clustering or compaction
             will read files of the write; or a clean has deleted files that the table before the write needs.
-        WriteConflict: another writer is at work that does not expect others, or the table is being restored.
+        WriteConflict: a writer without concurrency control is at work, or the table is being restored.
     """
     table = reload_timeline(table)
     instant = _find_write(table, time)

@@ -60,6 +60,10 @@ def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) 
 
     Returns:
         The instant time of the rollback.
+
+    Raises:
+        TableChanged: the pending write or run was completed just now.
+        OptionError, WriteConflict: the completed write cannot be rolled back any more (`confirm_rollback`).
     """
     if not instant.is_completed:
         _take_turn(table, instant)
@@ -80,9 +84,9 @@ def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) 
 
 
 def _take_turn(table: TableState, instant: Instant) -> None:
-    """Make sure that no writer publishes the pending write that is about to be rolled back: take a turn among the transactions.
+    """Make sure that the writer of a pending write, which is about to be rolled back, does not publish the write any more.
 
-    Does nothing on a table whose transactions have no claims.
+    The write is marked as undone, in a transaction of the table (`commit/claims.py`). Do nothing on a table without claims.
 
     Raises:
         TableChanged: the writer published the write just now.
@@ -167,9 +171,10 @@ def run_rollback(
 
 
 def _is_file_of(path: str, *, base_path: str, time: str) -> bool:
-    """Whether a file belongs to a write, by its name or as one of its temporary files.
+    """Whether a file belongs to a write: its name says so, or it is in the folder of the write's temporary files.
 
     Args:
+        path: the full path of the file.
         time: the instant time of the write.
     """
     if path.startswith(work_folder(base_path, time) + "/"):
