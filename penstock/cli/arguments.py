@@ -22,7 +22,7 @@ VERSION = typer.Option(False, "--version", callback=print_version, is_eager=True
 
 
 def describe_program(version: bool = VERSION) -> None:
-    """Do nothing. Typer calls this function before every command, and takes the options of the program from it."""
+    """Do nothing. Typer calls this function before every command; its parameters are the options of the program itself."""
 
 
 def parse_options(given: list[str] | None) -> dict[str, object]:

@@ -103,10 +103,10 @@ class _FileCheck:
         yield from self._named_by_plans()
 
     def _needed_by_commits(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield (file, reason) for each file in the latest file slices, which snapshot queries read.
+        """Yield (file, reason) for each file that a commit on the timeline names and snapshot queries read.
 
-        These are the newest base file of each file group, and the log files of the same slice. The reason is a text that names
-        the commit which wrote the file.
+        Snapshot queries read the newest base file of each file group, and the log files of the same slice. The reason is a text
+        that names the commit which wrote the file.
         """
         seen = load_visibility(self.table)
         newest_bases = self._newest_bases()

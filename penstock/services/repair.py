@@ -94,7 +94,7 @@ def repair_logs(spark: Any, table: TableState, stages: Stages) -> tuple[list[Dam
         table: the table; its option `penstock.log.skip.damaged.blocks` must be true.
 
     Returns:
-        The file groups that were repaired, and the commits that repaired them.
+        The file groups that were repaired, and the commits that repaired them; two empty lists for a copy-on-write table.
 
     Raises:
         WriteConflict: another process writes, or runs a plan that names a damaged file group.
@@ -120,7 +120,7 @@ def repair_logs(spark: Any, table: TableState, stages: Stages) -> tuple[list[Dam
 
 
 def _compact_groups(spark: Any, table: TableState, groups: Collection[GroupId], stages: Stages) -> PublishedCommit:
-    """Plan a compaction of these file groups and run it. Raises WriteConflict if concurrent writes prevent it."""
+    """Plan a compaction of `groups` and run it. Return the commit. Raise WriteConflict if concurrent writes prevent the run."""
     instant = schedule(table, _GroupCompaction(groups), due=True)
     published = None if instant is None else run_plan(spark, table, instant.time, COMPACTION, stages)
     if published is None:
@@ -129,7 +129,7 @@ def _compact_groups(spark: Any, table: TableState, groups: Collection[GroupId], 
 
 
 class _GroupCompaction(Compaction):
-    """A compaction of the file groups that the repair names. The compaction strategy in the options is ignored."""
+    """A compaction of the file groups in `groups`. The compaction strategy in the options is ignored."""
 
     def __init__(self, groups: Collection[GroupId]) -> None:
         self._groups = groups

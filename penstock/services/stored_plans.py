@@ -163,9 +163,9 @@ def writes_under_way(table: TableState) -> list[Instant]:
 
 
 def start_over(table: TableState, instant: Instant) -> TableState:
-    """Roll back the files that a crashed run of a plan left, if there was one.
+    """Roll back the files of an earlier run of a plan that crashed, so that the plan can be run again.
 
-    Return a copy of the table with its timeline loaded again.
+    Do so if the plan has an inflight file or a pending rollback. Return a copy of the table with its timeline loaded again.
 
     Args:
         instant: the instant of the plan.

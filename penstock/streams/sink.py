@@ -157,7 +157,7 @@ class StreamRun:
         self.services = BackgroundServices(spark, sink.path, sink.options, self.is_active)
 
     def is_active(self) -> bool:
-        """Whether the stream runs."""
+        """Whether the stream runs. Always true in a process that did not start the query: the process ends with the query."""
         return self.is_starting or self.query is None or bool(self.query.isActive)
 
 

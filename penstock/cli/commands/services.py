@@ -127,7 +127,7 @@ def _wait(seconds: float) -> None:
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> None:
-    """Handle SIGTERM as Ctrl-C is handled at this moment; raise KeyboardInterrupt if Ctrl-C is ignored."""
+    """Handle SIGTERM: call the present handler of Ctrl-C, or raise KeyboardInterrupt if Ctrl-C has no handler in Python."""
     if not callable(signal.getsignal(signal.SIGINT)):
         raise KeyboardInterrupt
     signal.raise_signal(signal.SIGINT)

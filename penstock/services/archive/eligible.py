@@ -84,7 +84,11 @@ def _archivable_services(timeline: Timeline, limits: ArchiveLimits) -> list[Inst
 
 
 def _archivable_commits(timeline: Timeline, options: Options, limits: ArchiveLimits, merge_on_read: bool) -> list[Instant]:
-    """Return the completed commits that may be archived, oldest first. The module's docstring says which commits must stay."""
+    """Return the completed commits that may be archived, oldest first: none if there are at most `limits.most` commits.
+
+    Commits with a savepoint stay. All commits stay from the first one on that a pending instant, the compaction trigger or a
+    savepoint needs. The newest `limits.least` commits stay.
+    """
     writes = timeline.writes
     if len(writes) <= limits.most:
         return []

@@ -228,7 +228,8 @@ def _write_entries(table: TableState, entries: Sequence[Entry]) -> str | None:
 def _remove_files(table: TableState, names: Sequence[str]) -> None:
     """Remove files from the timeline: requested and inflight files concurrently, then completed files one by one, oldest first.
 
-    The module's docstring says why in this order.
+    In this order no archived instant ever looks pending, and the timeline never has a hole: an archived commit between two that
+    are not archived.
 
     Args:
         names: names of the files, oldest instant first.

@@ -126,9 +126,9 @@ def _committed(slices: Iterable[str], rules: RetentionRules) -> list[str]:
 
 
 def _old_slices(group: GroupId, newest_first: Sequence[str], rules: RetentionRules) -> list[str]:
-    """Return the base instants of the slices of a file group that a clean may delete by the policy and the pending plans.
+    """Return the base instants of the slices of a file group that a clean may delete if no savepoint holds their files.
 
-    Savepoints are not considered.
+    The policy, pending plans and the replacement of the file group decide.
 
     Args:
         newest_first: base instants of the committed slices of the file group, newest first.

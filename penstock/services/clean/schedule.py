@@ -181,11 +181,11 @@ def _base_instant(planned: ClusteringSlice) -> str:
 
 
 def changed_partitions(table: TableState, last: CleanResult | None, earliest: Instant | None) -> list[str] | None:
-    """Return the paths of the partitions that may hold files to delete, which a clean has to list; None for all partitions.
+    """Return the paths of the partitions that may hold files to delete, sorted. None if a clean has to list all partitions.
 
     Args:
         last: the result of the last clean; None if there is none.
-        earliest: the earliest retained commit; None if the policy has none.
+        earliest: the earliest commit that the clean retains; None if the policy counts file versions.
     """
     if earliest is None or not table.options[o.CLEANER_INCREMENTAL]:
         return None

@@ -92,7 +92,8 @@ def _find_slice(
 def check_untouched(table: TableState, time: str, plan: ClusteringPlan) -> None:
     """Raise WriteConflict if a write that is pending, or was completed since the run began, changes a file group of the plan.
 
-    Reads the timeline again.
+    With several writers, pending writes do not count: a pending write finds the clustering when it commits. Reads the timeline
+    again.
 
     Args:
         table: the table with the timeline as it was when the run began.

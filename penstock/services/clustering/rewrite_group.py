@@ -111,10 +111,10 @@ def read_slice(
 
 
 def in_order(parts: Iterable[pa.Table], ordering: Ordering, sample: pa.Table | None = None) -> Iterator[pa.Table]:
-    """Sort rows in memory and yield them, one row group at a time.
+    """Sort rows in memory and yield them as Arrow tables, one for each row group of a file.
 
     Args:
-        parts: the rows to sort; all of them are held in memory.
+        parts: the rows to sort, as Arrow tables; all of them are held in memory.
         sample: sort columns of sampled rows of the whole group of the plan. Needed if `parts` has not all rows of the group,
             because the sample decides where values lie on a curve. None to sample `parts`.
     """

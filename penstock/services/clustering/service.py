@@ -102,7 +102,10 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
         return load_clustering_plan(table, instant)
 
     def check_plan(self, table: TableState, time: str, plan: ClusteringPlan) -> None:
-        """Raise Unsupported if the plan names an unknown execution strategy, or the table has a fixed number of buckets."""
+        """Raise Unsupported if the plan names an execution strategy that Penstock does not know, or the table has buckets.
+
+        A plan that splits and joins buckets of consistent hashing always passes.
+        """
         if is_resize(plan):
             return
         if plan.runner and not plan.runner.endswith((SORT_AND_SIZE, SINGLE_FILE)):

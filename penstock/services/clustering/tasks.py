@@ -152,7 +152,8 @@ def _make_resize_tasks(
 def make_rewrite_settings(run: PlanRun[ClusteringPlan]) -> RewriteSettings:
     """Return the settings with which all tasks of a plan read, sort and write rows.
 
-    The row order is the one in the plan, unless options of this process name another one.
+    The sort columns are those in the plan. The options of this process, where set, replace the other options in the plan about
+    the row order: the kind of curve, its sample, and the sort mode.
 
     Raises:
         SchemaError: rows cannot be sorted by the columns that the plan names.

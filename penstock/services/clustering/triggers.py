@@ -34,7 +34,7 @@ def is_due(table: TableState) -> bool:
 
 
 def commits_since(table: TableState) -> int:
-    """Return how many completed writes are later than the last clustering. A pending clustering counts as the last one too."""
+    """Return how many completed writes are later than the last clustering, which may be completed or pending."""
     last = ""
     for instant in reversed(table.timeline.filter(Action.REPLACE_COMMIT)):
         if _is_clustering(table, instant):

@@ -110,12 +110,12 @@ def _request(path: str, file_id: str, base_instant: str) -> dict[str, Any]:
 
 
 def _requests_by_listing(table: TableState, instant: Instant) -> list[dict[str, Any]]:
-    """List all partitions; return the requests that undo a write.
+    """List all partitions; return the requests of a rollback plan that undo a write.
 
-    Files whose base instant is the write's time are to be deleted. Log files whose base instant is that of a compaction are an
-    exception: later writes put them on top of its base files. Earlier slices to which the write has added log files get a
-    rollback block. These log files are known from the commit metadata or workload profile of the write; names of Penstock's log
-    files also contain the write's time. A file group may have several files of one write, from two attempts of a task.
+    Files whose base instant is the write's time are to be deleted. But if the write is a compaction, log files with its time as
+    base instant stay: they are of later writes. Earlier slices to which the write has added log files get a rollback block. The
+    commit metadata or workload profile of the write names these log files, and the names of Penstock's log files contain the
+    write's time. A file group may have several files of one write, from two attempts of a task.
     """
     is_delta = instant.action.family is Action.DELTA_COMMIT
     stats: dict[str, list[WriteStat]] = read_written(table, instant).by_partition() if is_delta else {}
