@@ -242,7 +242,7 @@ def _waits(table: TableState, service: PlannedService[Any, Any]) -> bool:
     """Return whether a new plan has to wait because writes are under way, and warn if so.
 
     With several writers, a plan is made while writes are under way, with two exceptions. A service that runs only while no write
-    is under way (`runs_alone`) waits, and is not warned about. A service that yields to writers (`preferred_writers.py`) waits
+    is under way (`runs_alone`) waits, without a warning. A service that yields to writers (`preferred_writers.py`) waits
     while it is not known which file groups a pending write changes.
     """
     unknown = find_write_without_groups(table)

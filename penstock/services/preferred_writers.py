@@ -20,7 +20,7 @@ _STRATEGY = "PreferWriterConflictResolutionStrategy"
 
 
 def prefers_writers(table: TableState) -> bool:
-    """Whether the options say that table services give way to writers."""
+    """Whether table services give way to writers: concurrency control is optimistic, and the options name the strategy for it."""
     strategy = table.options[o.LOCK_CONFLICT_STRATEGY]
     return is_optimistic(table) and strategy is not None and strategy.endswith(_STRATEGY)
 
@@ -28,7 +28,7 @@ def prefers_writers(table: TableState) -> bool:
 def find_groups_of_writers(table: TableState) -> set[GroupId]:
     """Return the file groups that a new plan leaves out, because pending writes with a recent heartbeat change them.
 
-    Empty if table services do not give way to writers.
+    Empty if table services do not give way to writers (`prefers_writers`).
     """
     groups: set[GroupId] = set()
     if prefers_writers(table):

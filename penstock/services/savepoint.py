@@ -76,7 +76,8 @@ def _take_turn(table: TableState, savepoint: Savepoint) -> None:
 
     The check runs as one of the transactions of the table (`commit/claims.py`). A rollback of the commit, or a restore to an
     earlier commit, runs a transaction too. So the later of the two transactions finds the other action on the timeline. On a
-    table without claims, the check only loads the timeline again.
+    table without claims, to which no writer with optimistic concurrency control has written, the check only loads the timeline
+    again.
 
     Raises:
         WriteConflict: the commit was, or is being, rolled back, or the table is being restored.

@@ -18,8 +18,8 @@ def find_uncommitted_logs(table: TableState, groups: Iterable[FileGroup]) -> set
     """Return (partition path, file id) of the groups that have log files of pending writes; empty with a single writer.
 
     Args:
-        groups: the file groups. Their files must have been listed before this call: it loads the timeline, which then has every
-            pending write whose log files were listed.
+        groups: the file groups, from a listing that was made before this call. This call loads the timeline, so every write
+            that is pending since the listing is on it.
     """
     if not is_optimistic(table):
         return set()

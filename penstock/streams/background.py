@@ -123,7 +123,7 @@ class BackgroundServices:
                 self._run_service(service)
 
     def _is_running(self) -> bool:
-        """Whether the stream runs. False also if the Spark session was stopped, so that its streams cannot be asked."""
+        """Whether the stream runs. False also if the Spark session cannot be reached, for example because it was stopped."""
         try:
             return self._is_active()
         except Exception:  # the JVM has ended, or the connection to it

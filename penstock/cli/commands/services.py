@@ -107,7 +107,7 @@ def _open(path: str, options: dict[str, object]) -> penstock.Table:
 
 
 def _round(table: penstock.Table, console: Console) -> bool:
-    """Run all table services that are due once, and print a line for each. Return whether one of them failed."""
+    """Run one round of table services: each one that is due. Print a line for each. Return whether one of them failed."""
 
     def show(run: Any) -> None:
         """Print the result of one table service."""

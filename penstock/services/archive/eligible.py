@@ -87,7 +87,7 @@ def _archivable_commits(timeline: Timeline, options: Options, limits: ArchiveLim
     """Return the completed commits that may be archived, oldest first: none if there are at most `limits.most` commits.
 
     Commits with a savepoint stay. All commits stay from the first one on that a pending instant, the compaction trigger or a
-    savepoint needs. The newest `limits.least` commits stay.
+    savepoint needs. At least `limits.least` commits stay.
     """
     writes = timeline.writes
     if len(writes) <= limits.most:

@@ -179,7 +179,7 @@ def _read_plan(table: TableState, instant: Instant) -> CleanPlan | None:
 def _delete(spark: SparkSession | None, table: TableState, plan: CleanPlan, count: int) -> dict[str, CleanedPartition]:
     """Delete the files of a clean plan, on the driver or in Spark tasks. Return the result of each partition by partition path.
 
-    The result names the files that were deleted, and those that failed: were not deleted. All partitions of the plan are in it.
+    The result of a partition names the files that were deleted, and the files that were not. All partitions of the plan have one.
 
     Args:
         count: the number of files in the plan.

@@ -74,8 +74,8 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
 def _is_worth_keeping(table: TableState, last: CleanResult | None, plan: CleanPlan) -> bool:
     """Whether to store a clean plan that has no files to delete, because its result spares the next clean work.
 
-    True if making the plan read so many commits that they may soon be archived, or listed all partitions because a savepoint was
-    deleted.
+    True in two cases: to make the plan, so many commits were read that they may soon be archived; or all partitions were listed,
+    because a savepoint was deleted.
 
     Args:
         last: the result of the last clean; None if there is none.

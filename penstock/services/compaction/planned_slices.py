@@ -81,7 +81,8 @@ def remaining_operations(
 
     An operation is left out if three things hold: its slice has no base file, the write that created the slice was rolled back
     since the plan was made, and no log file of the file group is left. Log files count whether the plan names them or writes have
-    added them since, with the plan's instant as base instant. The yielded operation names only log files that exist.
+    added them since, with the plan's instant as base instant. If the write was rolled back, the yielded operation names only the
+    log files that are left.
 
     Args:
         time: the instant time of the plan.

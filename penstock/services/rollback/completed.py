@@ -75,7 +75,8 @@ def confirm_rollback(table: TableState, rollback: Instant, instant: Instant, *, 
     """Check again that a completed write can be rolled back, when its rollback is on the timeline. If not, withdraw the rollback.
 
     The check runs as one of the transactions of the table (`commit/claims.py`). Every later transaction finds the requested
-    rollback, so no writer commits on top of the write. On a table without claims, the check only loads the timeline again.
+    rollback, so no writer commits on top of the write. On a table without claims, to which no writer with optimistic concurrency
+    control has written, the check only loads the timeline again.
 
     Args:
         rollback: the requested rollback.

@@ -86,7 +86,8 @@ def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) 
 def _take_turn(table: TableState, instant: Instant) -> None:
     """Make sure that the writer of a pending write, which is about to be rolled back, does not publish the write any more.
 
-    The write is marked as undone, in a transaction of the table (`commit/claims.py`). Do nothing on a table without claims.
+    The write is marked as undone, in a transaction of the table (`commit/claims.py`). Do nothing on a table without claims, to
+    which no writer with optimistic concurrency control has written.
 
     Raises:
         TableChanged: the writer published the write just now.
