@@ -1,6 +1,7 @@
 """The methods of `Table` that read rows without Spark: Arrow, pandas, polars and DuckDB.
 
-They plan a query as Spark's queries are planned, and read the files in this process, on threads (`read/arrow_scan.py`).
+The methods plan a query in the same way as a query on Spark, and read its files on threads of this process
+(`read/arrow_scan.py`).
 """
 
 from __future__ import annotations
@@ -116,7 +117,11 @@ class Scan:
         return self._scan.batches()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return the rows by Arrow's stream interface, for other libraries."""
+        """Return the rows as a capsule of Arrow's C stream interface, which other libraries import.
+
+        Args:
+            requested_schema: a capsule with the schema that the library asks for; None: the scan's own schema.
+        """
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
 
@@ -134,7 +139,7 @@ class ArrowMethods(TableHandle):
     ) -> Scan:
         """Return the rows of the table, to be read without Spark: meta columns first, then the table's own.
 
-        The table is planned now: the rows are those of this moment, whenever they are read.
+        This call plans the query. So the `Scan` returns the rows of this moment, even if it is read after later writes.
 
         Args:
             columns: the columns to return, in this order; None: all.
@@ -243,7 +248,7 @@ class ArrowMethods(TableHandle):
         """Plan a query with the arguments of `scan` or `changes`, and return its rows.
 
         Args:
-            moments: the times of the query, by the keys of their options (as of, begin, end).
+            moments: option key → time of the query. The options are those for as of, begin and end.
         """
         condition = _as_expression(where)
         state = self._state()

@@ -47,7 +47,8 @@ class CleaningMethods(TableHandle):
             options: options by their keys, for example `hoodie.cleaner.commits.retained`.
 
         Returns:
-            The result of the clean, of the last one if a dead clean was finished first; None if there was nothing to delete.
+            The result of the last clean that ran; None if there was nothing to delete. A clean that died and was finished
+                counts, too.
 
         Raises:
             OptionError: options contradict each other.

@@ -135,7 +135,7 @@ class ClusteringMethods(TableHandle):
         return next((plan for plan in self.pending_clusterings() if planned and plan.instant == planned.time), None)
 
     def unschedule_clustering(self, instant: str) -> None:
-        """Take a clustering plan off the timeline, and delete the files of a run that died.
+        """Take a clustering plan off the timeline. If a run of the plan died, also delete the files that this run wrote.
 
         Args:
             instant: the instant of the plan.

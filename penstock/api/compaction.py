@@ -72,8 +72,8 @@ class CompactionMethods(TableHandle):
     def compact(self, instant: str | None = None, options: Mapping[str, object] | None = None) -> Commits:
         """Merge the log files of a merge-on-read table into base files. Other processes may write at the same time.
 
-        Pending plans are run first. Then a plan for the remaining log files is made and run, even if the options do not ask for
-        one yet.
+        Pending plans are run first. Then a plan for the remaining log files is made and run, even if no compaction is due by
+        the options.
 
         Args:
             instant: the instant of the pending plan to run; None: run all pending plans and a new one.

@@ -28,7 +28,7 @@ _CONFLICT_RETRIES = 3
 
 
 def storage_settings(options: Mapping[str, object]) -> dict[str, str]:
-    """Return the options of the storage among some options, as `open_storage` takes them."""
+    """Return the options whose keys begin with `penstock.storage.`, as the strings that `open_storage` takes."""
     return {key: str(value) for key, value in options.items() if key.startswith(STORAGE_OPTIONS)}
 
 

@@ -181,9 +181,9 @@ def _from_key(rows: Sequence[Any], found: pa.Field, wanted: pa.DataType) -> pa.A
 
 
 def _would_change(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether Arrow may change values of Python without an error when it converts them to a type.
+    """Whether Arrow may change Python values without an error when it converts them from one type to another.
 
-    It cuts the fraction of a number and the time of a day, and takes an integer for a date or time.
+    Arrow cuts off the fraction of a number and the time of day of a datetime, and converts an integer to a date or time.
 
     Args:
         found: the type that Arrow finds for the values.

@@ -1,4 +1,4 @@
-"""`Table.lock` and `Table.break_lock`: who holds the lock of the table, and how to take it away from a dead writer."""
+"""`Table.lock` and `Table.break_lock`: show who holds the table's lock, and take the lock away from a dead writer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.commit.table_lock import find_lock
 
 
 class LockMethods(TableHandle):
-    """The methods of `Table` for the lock of several writers."""
+    """The methods of `Table` that show and break the lock which concurrent writers of the table take."""
 
     def _find_lock(self, options: Mapping[str, object] | None) -> LockProvider:
         """Return the lock that the options of this object and of the call name."""

@@ -113,7 +113,7 @@ class ReadMethods(TableHandle):
         """Open a query with the arguments of `read` or `read_changes`, and return its DataFrame.
 
         Args:
-            moments: the times of the query, by the keys of their options (as of, begin, end).
+            moments: option key → time of the query. The options are those for as of, begin and end.
         """
         from penstock.door.read import open_query
 
@@ -132,11 +132,11 @@ def make_query(
     partitions: Sequence[str] | None,
     equals: Mapping[str, object] | None = None,
 ) -> Query:
-    """Return the query of a method that reads rows.
+    """Return the `Query` for the arguments of a method of `Table` that reads rows.
 
     Args:
         path: the path of the table.
-        moments: the times of the query, by the keys of their options (as of, begin, end).
+        moments: option key → time of the query. The options are those for as of, begin and end.
         options: read options, by their keys.
         columns: the columns to return; None: all.
         partitions: the partition paths to read; None: all.

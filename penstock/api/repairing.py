@@ -14,9 +14,9 @@ from penstock.services.repair import DamagedGroup, find_damaged_groups, repair_l
 
 
 class Repaired(Report[DamagedGroup]):
-    """The file groups whose log files were damaged, and what is lost with them. `Table.repair` returns it.
+    """The file groups whose log files were damaged, and what is lost with the damaged blocks. `Table.repair` returns it.
 
-    `commits` are the compactions that repaired them. It is empty if nothing was damaged, and after a dry run.
+    `commits` lists the compactions that repaired the file groups. It is empty if nothing was damaged, and after a dry run.
 
     Example:
         >>> repaired = mor.repair()

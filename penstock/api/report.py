@@ -191,7 +191,7 @@ class Report(Sequence[T], Generic[T]):
         return self._to_table().to_html()
 
     def _to_table(self) -> ReportTable:
-        """Return the report as a table of texts."""
+        """Return the report as a `ReportTable`, which is rendered as text, as HTML or by the library rich."""
         return _make_table(self._heading, self.shown, self._entries, self.if_empty)
 
     @property
@@ -221,7 +221,7 @@ class FollowUp:
 
 
 class FollowUps(Report[FollowUp]):
-    """What followed a commit, in the order in which it ran. `Commit.follow_ups` has it.
+    """The hooks and table services that ran after a commit, in the order in which they ran. `Commit.follow_ups` holds it.
 
     Example:
         >>> print(table.upsert(trips).follow_ups)
@@ -266,10 +266,11 @@ class FollowUps(Report[FollowUp]):
 
 
 def _make_table(heading: str, columns: Sequence[Column], entries: Sequence[Any], if_empty: str = "none") -> ReportTable:
-    """Return entries as a table of texts, one row per entry.
+    """Return a `ReportTable` with one row per entry. Its cells are the entries' values as texts.
 
     Args:
-        if_empty: what the table says if there are no entries.
+        heading: the line above the table.
+        if_empty: the text after the heading if there are no entries.
     """
     heads = [ColumnHead(column.title, column.right) for column in columns]
     rows = []

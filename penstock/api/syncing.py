@@ -12,7 +12,7 @@ from penstock.sync import SyncedTable, run_tools
 
 
 class SyncReport(Report[SyncedTable]):
-    """What a sync did to each table of the catalogs."""
+    """What a sync created, changed and dropped: one entry per table of a catalog. `Table.sync` returns it."""
 
     title = "Sync"
     columns = (
@@ -38,7 +38,7 @@ class SyncReport(Report[SyncedTable]):
 
 
 class SyncMethods(TableHandle):
-    """The method of `Table` for catalogs."""
+    """The method of `Table` that registers the table in catalogs."""
 
     def sync(self, options: Mapping[str, object] | None = None) -> SyncReport:
         """Register the table, its columns and its partitions in Hive, Glue or a catalog of your own.
@@ -50,7 +50,7 @@ class SyncMethods(TableHandle):
             options: options by their keys: `hoodie.datasource.hive_sync.*` and `hoodie.meta.sync.*`.
 
         Returns:
-            What was done to each table of the catalogs.
+            One entry for each table that the sync registered in a catalog, with what was created, changed and dropped.
 
         Raises:
             CatalogError: a catalog cannot be reached, or refuses a change.

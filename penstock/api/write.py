@@ -283,7 +283,7 @@ class WriteMethods(TableHandle):
 
         Args:
             options: the options that the caller passed; None: no options.
-            more: further options, which override them.
+            more: further options, which override `options`.
         """
         return self._write_frame(operation, self._frame(rows), options, more)
 

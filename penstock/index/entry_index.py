@@ -38,7 +38,7 @@ from penstock.user_warning import warn_user
 
 @dataclass(frozen=True)
 class EntryIndex(Index):
-    """A base class of indexes that locate keys by their entries in a key-value store: one entry per record key."""
+    """Base class of indexes that keep one entry per record key in a key-value store, and locate keys by these entries."""
 
     store: EntryStore = field()
     moves_rows: bool = False

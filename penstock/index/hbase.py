@@ -285,7 +285,7 @@ class _Rate:
         self._updated_s = clock.monotonic_s()
 
     def take(self, rows: int) -> None:
-        """Wait until this many rows may be sent."""
+        """Wait until `rows` more rows may be sent to HBase."""
         now_s = clock.monotonic_s()
         regained = (now_s - self._updated_s) * self._rows_per_second
         self._rows_left = min(self._rows_per_second, self._rows_left + regained) - rows

@@ -36,7 +36,7 @@ class InMemoryIndex(Index):
         return cls()
 
     def check_slices(self, table: TableState, slices: Mapping[str, Sequence[FileSlice]]) -> None:
-        """Raise OptionError if one of the file slices is of a file group that this process did not write.
+        """Raise OptionError if this process did not write the file group of one of the file slices.
 
         The slice may hold keys that the index does not know.
 

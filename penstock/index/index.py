@@ -164,7 +164,7 @@ class Index:
         return 0
 
     def after_publish(self, files: WrittenFiles) -> None:
-        """Update the index after a commit was published: of a write or of a clustering. Must not raise an error."""
+        """Update the index after the commit of a write or clustering was published. Must not raise an error."""
 
     def after_rollback(
         self, table: TableState, instant: str, groups: Collection[tuple[str, str]], *, was_published: bool

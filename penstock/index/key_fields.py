@@ -47,7 +47,7 @@ def values_of_keys(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, I
 def _parse_keys(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, Int64s]:
     """Return the values of the columns `fields` in keys with colons, as one flat array, and the number of values of each key.
 
-    A key is split at its commas. A piece without a colon names no column; Hudi always hashes these pieces, so they are kept.
+    A key is split at its commas. A part without a colon names no column; Hudi always hashes it, so it is kept.
     """
     lists = pc.split_pattern(keys, ",")
     parts = lists.flatten()
@@ -65,13 +65,13 @@ def _parse_keys(keys: RecordKeys, fields: Sequence[str]) -> tuple[pa.Array, Int6
 
 
 def _is_trailing(is_empty: Any, key_numbers: Any) -> Any:
-    """Return a mask over the pieces of record keys split at commas, true for empty pieces after a key's last non-empty piece.
+    """Return a mask over the parts of record keys split at commas, true for empty parts after a key's last non-empty part.
 
-    Java's `split` drops these pieces.
+    Java's `split` drops these parts.
 
     Args:
-        is_empty: a mask over the pieces, true where the piece is empty.
-        key_numbers: for each piece the number of the key that it belongs to.
+        is_empty: a mask over the parts of all keys, true where the part is empty.
+        key_numbers: for each part the number of the key that it belongs to.
     """
     filled = np.flatnonzero(~is_empty)
     keys = int(key_numbers[-1]) + 1 if len(key_numbers) else 0

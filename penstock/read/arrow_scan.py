@@ -115,7 +115,7 @@ def all_columns(plan: QueryPlan) -> pa.Schema:
 
 @dataclass(frozen=True)
 class _Reading:
-    """What the threads of one scan share."""
+    """What the threads of one `ArrowScan` share: its plan, merge rules, columns to read and values in folders' names."""
 
     scan: ArrowScan
     rules: MergeRules
@@ -125,7 +125,7 @@ class _Reading:
 
     @classmethod
     def of(cls, scan: ArrowScan) -> _Reading:
-        """Return the plan, rules and columns that the threads of a scan share."""
+        """Return the data that the threads of a scan share."""
         plan = scan.plan
         known = all_columns(plan)
         names = {*scan.schema.names, *_find_columns(scan.where, known)}
@@ -136,7 +136,7 @@ class _Reading:
         return cls(scan, build_query_rules(plan), schema, _find_folder_values(plan, known))
 
     def wanted_partitions(self) -> list[str]:
-        """Return the partition paths that may have rows of the filter."""
+        """Return the partition paths of the plan, without partitions in which no row can fulfil the scan's condition."""
         paths = list(self.scan.plan.slices)
         if self.scan.where is None or not self.folders.places:
             return paths
@@ -153,7 +153,10 @@ class _Reading:
         return [paths[int(fragment.path)] for fragment in dataset.get_fragments(self.scan.where)]
 
     def _known_of(self, partition_path: str) -> pc.Expression | None:
-        """Return what the path of a partition says of its rows, as an expression; None: nothing."""
+        """Return a condition that every row of a partition fulfils: column = value, for the values in the partition path.
+
+        None if the path determines the value of no column.
+        """
         known = all_columns(self.scan.plan)
         nulls = self.folders.nulls_of(partition_path)
         parts: list[pc.Expression] = []
@@ -220,7 +223,7 @@ class _Reading:
 
 
 def _find_folder_values(plan: QueryPlan, known: pa.Schema) -> FolderValues:
-    """Return which partition columns have their values in the partition path. Others are read from files."""
+    """Return the partition columns whose values are taken from the partition path. All other columns are read from files."""
     config = plan.table.config
     if not config.partition_fields or not keeps_values_in_folders(plan):
         return FolderValues()
@@ -238,7 +241,13 @@ def _is_one_to_one(kind: pa.DataType) -> bool:
 
 
 def _find_columns(where: pc.Expression | None, known: pa.Schema) -> set[str]:
-    """Return the columns that a condition refers to. Arrow does not tell: a condition fails without a column that it needs."""
+    """Return the names of the columns that a condition refers to; an empty set if the condition is None.
+
+    Arrow cannot list these columns. So the condition is evaluated once per column without this column: it fails if it needs it.
+
+    Args:
+        known: all columns that the condition may refer to.
+    """
     if where is None:
         return set()
     needed: set[str] = set()
@@ -253,11 +262,14 @@ def _find_columns(where: pc.Expression | None, known: pa.Schema) -> set[str]:
 def _wanted_row_groups(
     file: pq.ParquetFile, where: pc.Expression | None, known: pa.Schema, open_again: Callable[[], pa.NativeFile]
 ) -> list[int] | None:
-    """Return the numbers of the row groups that may have rows of a condition, by their statistics; None: all of them.
+    """Return the numbers of the row groups that may hold rows which fulfil a condition, by their statistics.
+
+    None means that all row groups are to be read.
 
     Args:
+        where: the condition; None: all rows are wanted.
         known: the columns of the table.
-        open_again: opens the file once more.
+        open_again: opens the Parquet file once more, for Arrow's reader of statistics.
     """
     if where is None or file.metadata.num_row_groups < 2:
         return None

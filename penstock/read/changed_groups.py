@@ -41,7 +41,7 @@ class ChangedFiles:
     renamed: tuple[str, ...] = ()
 
     def find_missing(self, file_slice: FileSlice | None) -> MissingFile | None:
-        """Return the first of these files that the slice does not have; None if the slice has all of them.
+        """Return the first changed file that the slice does not have; None if the slice has all changed files.
 
         A compaction repair renames log files that were written while the compaction was pending: they get the later base
         instant of the compaction. So a log file that is not found under its old name may exist under a new one. Each log file of
@@ -75,8 +75,8 @@ def find_changed_groups(
 
     Args:
         writes: the completed writes of the range, oldest first.
-        is_unscheduled: whether a base instant is that of a compaction that was removed from the timeline. Log files of this base
-            instant were renamed.
+        is_unscheduled: is called with a base instant; returns whether it is the instant of a compaction that was unscheduled,
+            so that the log files with this base instant were renamed.
     """
     changed: dict[GroupKey, ChangedFiles] = {}
     replaced: set[GroupKey] = set()

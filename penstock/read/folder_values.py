@@ -1,6 +1,7 @@
 """The values of partition columns in partition paths: which folder holds the value of which column, and the value as text.
 
-Queries on Spark make expressions of them (`partition_values.py`). Queries without Spark use them as they are (`arrow_scan.py`).
+Queries on Spark turn the values into Spark expressions (`partition_values.py`). Queries without Spark add them to the rows that
+they read (`arrow_scan.py`).
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def find_places(plan: QueryPlan, exact: Collection[str], texts: Collection[str])
 
     Args:
         exact: the columns whose type lets a folder's name determine their value exactly.
-        texts: the columns of strings.
+        texts: the columns of type string.
     """
     config = plan.table.config
     fields = config.partition_fields

@@ -1,12 +1,14 @@
-"""Errors that workers send to Spark as rows: a filter on partition columns, also one after `load`, drops them.
+"""Errors that workers send to Spark as rows, so that a filter on partition columns can drop an error that does not matter.
 
 Spark cannot push a filter into a Python worker, so a worker that finds a damaged file does not know whether the query needs it.
-It sends a row with the values of the partition columns and the text of the error. A generator (`explode_outer`) above the worker
-raises the error. Spark pushes filters below a generator if they use none of its columns:
+The worker sends a row with the values of the partition columns and the text of the error. A generator (`explode_outer`) above the
+worker raises the error. Spark pushes a filter below the generator if the filter uses no column of the generator. This is also
+true for a filter that the user adds after `load`:
 
-- Columns that tell the partition pass the generator unchanged. A filter on them is applied below it, and drops the rows of errors
-  in other partitions.
-- Every other column depends on the column of the generator. So a filter on it is applied above, after errors were raised.
+- Columns that identify the partition pass the generator unchanged. A filter on them is applied below the generator, and drops the
+  rows of errors in other partitions.
+- Every other column depends on the column of the generator. So a filter on it is applied above the generator, after it has
+  raised the errors.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ def raise_late_errors(frame: DataFrame, columns: StructType, known: Collection[s
 
     Args:
         columns: the columns of the rows, without that of errors.
-        known: the columns that tell the partition of a row. Rows with an error have values in them.
+        known: the columns that identify the partition of a row. Rows with an error have values in these columns only.
     """
     selected = []
     for name in columns.names:

@@ -111,7 +111,7 @@ def read_log_slices(scan: TableScan) -> list[DataFrame]:
 
 
 def read_slices_in_workers(scan: TableScan) -> list[DataFrame]:
-    """Return DataFrames over all slices of the plan, which workers read, for a storage that Spark cannot read itself."""
+    """Return DataFrames over all slices of the plan. Workers read all files, because Spark cannot read the table's storage."""
     slices = scan.plan.all_slices
     log_only = [file_slice for file_slice in slices if file_slice.log_files and scan.plan.needs_only_log(file_slice)]
     merged = [file_slice for file_slice in slices if file_slice not in log_only]
@@ -260,7 +260,9 @@ def _read_columns(
 
 
 def _may_exclude_partitions(sent: StructType, slices: Sequence[FileSlice], folder_columns: PartitionColumns) -> bool:
-    """Whether a later filter may ask for some partitions of the slices only: one of the columns tells the partition of a row.
+    """Whether a later filter may exclude some partitions of the slices.
+
+    True if the slices are in several partitions, and a sent column identifies the partition of a row.
 
     Args:
         sent: the columns that workers send.
@@ -271,9 +273,13 @@ def _may_exclude_partitions(sent: StructType, slices: Sequence[FileSlice], folde
 
 
 def _scans_for_workers(plan: QueryPlan, slices: Sequence[FileSlice], read_rows: RowReader) -> dict[FileSlice, LogScan]:
-    """Return the block headers that the driver has read of these slices, without record positions if workers do not use them.
+    """Return slice → the block headers that the driver has read, for those of `slices` whose headers it has read.
 
-    Positions are most of their size, and every task receives the headers of all slices.
+    Record positions are left out if workers do not use them: they are most of the headers' size, and every task receives the
+    headers of all slices.
+
+    Args:
+        read_rows: the function that yields the rows of one slice in a worker.
     """
     scans: dict[FileSlice, LogScan] = {}
     for file_slice in slices:
@@ -366,8 +372,9 @@ def _encode(work: _WorkerRead, rows: pa.Table, file_slice: FileSlice, problem: P
     """Yield rows of one slice in the form in which workers send them to Spark. Runs in workers.
 
     Args:
-        problem: the error that the only row stands for. Its columns are null, but for those that tell the partition. None: the
-            rows are rows of the slice.
+        rows: rows of the slice; if `problem` is set, one row that is null in all columns.
+        problem: the error that this one row reports. The row gets the values of the columns that identify the partition. None:
+            there is no error.
     """
     if problem is not None and PARTITION_COLUMN in rows.column_names:
         at = rows.schema.get_field_index(PARTITION_COLUMN)

@@ -18,7 +18,7 @@ Source = Callable[[], Iterator[pa.Table]]
 
 @dataclass
 class _Output:
-    """What one source has read and the caller has not taken yet."""
+    """The Arrow tables that one source has read and that `read_in_order` has not yielded yet; and how the source ended."""
 
     tables: deque[pa.Table] = field(default_factory=deque)
     is_done: bool = False
@@ -26,14 +26,15 @@ class _Output:
 
 
 def read_in_order(sources: Sequence[Source], threads: int, limit_bytes: int) -> Iterator[pa.Table]:
-    """Yield the tables of all sources: those of the first source, then those of the second, and so on.
+    """Yield the Arrow tables of all sources: those of the first source, then those of the second, and so on.
 
     The threads end when the caller closes the iterator. An error of a source is raised in its place in the order.
 
     Args:
-        sources: functions that begin to read. Each is called on one of the threads.
+        sources: functions without arguments that return an iterator of Arrow tables. Each is called on one of the threads.
         threads: how many sources are read at once.
-        limit_bytes: the bytes of tables that may wait for the caller, besides those of the source that the caller is at.
+        limit_bytes: threads wait while the tables that are read and not yet yielded take this many bytes. The source whose tables
+            are being yielded may always add one.
     """
     reads = _OrderedReads(sources, limit_bytes)
     workers = [threading.Thread(target=reads.work, daemon=True) for _ in range(min(threads, len(sources)))]
@@ -62,7 +63,7 @@ class _OrderedReads:
         self._changed = threading.Condition()
 
     def work(self) -> None:
-        """Read one source after the other until none is left. Runs on a thread."""
+        """Read the next source that no thread has taken, until none is left. Runs on a thread of `read_in_order`."""
         while True:
             with self._changed:
                 number = self._next
@@ -72,7 +73,7 @@ class _OrderedReads:
             self._read(number)
 
     def _read(self, number: int) -> None:
-        """Read one source to its end, or to its first error."""
+        """Read the source with this number to its end, or to its first error, and keep its tables in its `_Output`."""
         output = self._outputs[number]
         error: BaseException | None = None
         try:
@@ -87,7 +88,7 @@ class _OrderedReads:
             self._changed.notify_all()
 
     def _add(self, number: int, table: pa.Table) -> bool:
-        """Wait until there is room for a table of a source, and add it. Return False if the caller wants no more."""
+        """Wait until there is room for an Arrow table of a source, and add it. Return False if the reads were cancelled."""
 
         def may_go_on() -> bool:
             is_current = number == self._current and not self._outputs[number].tables
@@ -125,7 +126,7 @@ class _OrderedReads:
             raise output.error
 
     def cancel(self) -> None:
-        """Let the threads end as soon as they have read their current table."""
+        """Make the threads end as soon as they have read their current Arrow table."""
         with self._changed:
             self._is_cancelled = True
             self._changed.notify_all()

@@ -1,7 +1,10 @@
 """`Query`: what a read asks of a table, parsed from the paths and options of the read.
 
-A read may finish the save mode `overwrite` of a process that died (`finish_overwrite`). Change-data queries are not there yet:
-`options/read.py` refuses them.
+A read may finish the save mode `overwrite` of a process that died (`finish_overwrite`).
+
+Change-data queries are not there yet: `INCREMENTAL_FORMAT` in `options/read.py` refuses them, `CDC_ENABLED` in
+`options/table.py` is their writing half. A new kind of query is an option in `options/read.py`, `Query.kind`, a planner next to
+`incremental.py`, and a branch in `door/plan_again.py`.
 """
 
 from __future__ import annotations
@@ -59,7 +62,7 @@ class Query:
 def _covers(pattern: str, path: str) -> bool:
     """Whether pattern and path match, component by component, as far as the shorter of the two goes.
 
-    So a pattern matches everything below a folder that it matches, and every folder above a file that it may match.
+    So a pattern covers everything below a folder that it matches, and every folder above a file that it may match.
     """
     components = path.split("/") if path else []
     wanted = pattern.split("/") if pattern else []

@@ -1,4 +1,4 @@
-"""Chooses how a query reads a file slice with logs. Spark's workers and queries without Spark use the same functions."""
+"""Chooses the function by which a query reads a file slice with logs, in Spark's workers and without Spark."""
 
 from __future__ import annotations
 

@@ -20,7 +20,10 @@ _ANSWER = "penstock.spark.reads."
 
 
 def spark_can_read(spark: SparkSession, table: TableState) -> bool:
-    """Whether Spark can read files of the table's storage. Spark is asked once per session and scheme; a warning says no."""
+    """Whether Spark can read files of the table's storage. If not, warn the user.
+
+    Spark tries to read one file per session and scheme; the result is kept in the session's settings. A local path needs no try.
+    """
     scheme, _ = split_scheme(table.uri)
     if not scheme:
         return True
@@ -38,7 +41,7 @@ def spark_can_read(spark: SparkSession, table: TableState) -> bool:
 
 
 def _try_to_read(spark: SparkSession, uri: str) -> str | None:
-    """Let Spark look at a file. Return the first line of its error; None if there is none."""
+    """Let Spark open the file at `uri`. Return the line of its error that names the cause; None if Spark can open the file."""
     try:
         # The schema: a Connect session looks at the file only when a result is asked for.
         # Twice: for a single path Spark checks whether it is the output of a stream, and logs a long stack trace.
@@ -50,7 +53,7 @@ def _try_to_read(spark: SparkSession, uri: str) -> str | None:
 
 
 def _shorten(lines: list[str]) -> str:
-    """Return the line of an error that names its cause."""
+    """Return the line that names the cause, out of the lines of an error of Spark."""
     for line in lines:
         if "ClassNotFound" in line or "No FileSystem" in line:
             return line.strip()

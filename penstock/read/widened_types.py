@@ -87,14 +87,15 @@ def _read_types_of_commits(plan: QueryPlan, files: Mapping[str, BaseFile], schem
 def _read_foreign_types(
     plan: QueryPlan, files: Mapping[str, BaseFile], schema: StructType, of_commits: Mapping[str, StructType]
 ) -> dict[str, StructType]:
-    """Return instant → the columns of its base files, by the footer of a file, for base files that Penstock did not write.
+    """Return instant → the columns of its base files, read from the footer of one file, for files that Penstock did not write.
 
-    Instants whose files have the types of their commits are left out. So are those whose footer cannot be read: the query itself
-    will report it.
+    Instants whose files have the types of their commits are left out. Instants whose footer cannot be read are left out, too: the
+    query itself will report the damage.
 
     Args:
         files: one base file of each instant.
-        of_commits: instant → the columns of its base files, by the schemas of commits; those of `schema` for other instants.
+        of_commits: instant → the columns of its base files, by the schema of its commit. An instant that is not in it has the
+            columns of `schema`.
     """
     foreign = {instant: file for instant, file in files.items() if not _is_own(file)}
     if not foreign:
@@ -125,7 +126,10 @@ def _read_footer(plan: QueryPlan, file: BaseFile) -> StructType:
 
 
 def narrow(asked: StructType, stored: StructType) -> StructType:
-    """Return the columns of `asked`, at any depth in the type of `stored` where that type can be promoted to the asked one."""
+    """Return the columns of `asked`. A column has its type in `stored` if that type can be promoted to the asked one.
+
+    The same holds for the fields of structs and the elements of arrays and maps, at any depth.
+    """
     fields = []
     for field in asked:
         kind = _narrow_type(field.dataType, stored[field.name].dataType) if field.name in stored.names else field.dataType

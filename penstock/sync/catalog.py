@@ -1,4 +1,8 @@
-"""The port to catalogs: the protocol that every client implements, and the values that its methods take and return."""
+"""The port to catalogs: the protocol that every client implements, and the values that its methods take and return.
+
+The Hudi table is the folder with `.hoodie`. A `CatalogTable` is its entry in the catalog, which queries use by name. One Hudi
+table may have several entries.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class CatalogColumn:
-    """A column or partition key of a table in a catalog. `type` is a Hive type such as `array<bigint>`."""
+    """A column or partition key of a `CatalogTable`. `type` is a Hive type such as `array<bigint>`."""
 
     name: str
     type: str
@@ -18,7 +22,7 @@ class CatalogColumn:
 
 @dataclass(frozen=True)
 class Buckets:
-    """The buckets of a table, as the catalog describes them."""
+    """The buckets of a `CatalogTable`, as Hive's clause `CLUSTERED BY … INTO … BUCKETS` describes them."""
 
     columns: tuple[str, ...]
     count: int
@@ -28,7 +32,7 @@ class Buckets:
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """A table as a catalog describes it."""
+    """The entry of a table in a catalog: its name, location, columns, formats and properties."""
 
     name: str
     location: str
@@ -44,7 +48,7 @@ class CatalogTable:
 
 @dataclass(frozen=True)
 class CatalogPartition:
-    """A partition in a catalog: one value per partition key, and the folder with the files."""
+    """A partition in a catalog: one value per partition key, and the location of the folder with its files."""
 
     values: tuple[str, ...]
     location: str
@@ -53,9 +57,9 @@ class CatalogPartition:
 class CatalogClient(Protocol):
     """A connection to a catalog.
 
-    The contract, checked by `tests/contract/test_catalogs.py`: to create a database, table or partition that exists changes
-    nothing and raises nothing, because two writers may sync at the same time. To drop a partition that does not exist raises
-    nothing. Names of databases, tables and columns have no case. Errors are `CatalogError`s.
+    `tests/contract/test_catalogs.py` checks the contract of all clients. To create a database, table or partition that exists
+    changes nothing and raises nothing, because two writers may sync at the same time. To drop a partition that does not exist
+    raises nothing. The case of names of databases, tables and columns does not matter. Methods raise `CatalogError`.
     """
 
     def has_database(self, name: str) -> bool:
@@ -65,17 +69,19 @@ class CatalogClient(Protocol):
         """Create a database. Does nothing if it exists."""
 
     def get_table(self, database: str, name: str) -> CatalogTable | None:
-        """Return a table; None if the catalog has none of this name."""
+        """Return the entry of a table; None if the database has no table of this name."""
 
     def create_table(self, database: str, table: CatalogTable) -> None:
         """Create a table. Does nothing if it exists."""
 
     def alter_table(self, database: str, table: CatalogTable, *, cascade: bool = False) -> None:
-        """Replace columns, formats, serde properties and table properties of a table. What `CatalogTable` lacks stays.
+        """Replace columns, formats, serde properties and table properties of a table's entry by those of `table`.
+
+        What a `CatalogTable` cannot hold, such as statistics, stays in the entry.
 
         Args:
-            cascade: whether the columns changed. Then the partitions get the new columns too, if the catalog stores columns
-                with partitions.
+            cascade: whether the columns changed. Then the partitions get the new columns too, if the catalog stores columns with
+                partitions.
         """
 
     def list_partitions(
@@ -84,17 +90,22 @@ class CatalogClient(Protocol):
         """Return the partitions of a table.
 
         Args:
-            values: return only partitions with these values; None: all partitions.
+            values: return only partitions with these values, one tuple per partition in the order of the partition keys; None:
+                all.
         """
 
     def add_partitions(self, database: str, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
-        """Add partitions, with columns, formats and serde of the table. Those that exist stay as they are."""
+        """Add partitions, with columns, formats and serde of the table. Partitions that exist are not changed."""
 
     def move_partitions(self, database: str, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
-        """Change the location of partitions that exist."""
+        """Change the location of partitions that exist. No file is moved."""
 
     def drop_partitions(self, database: str, table: CatalogTable, values: Sequence[tuple[str, ...]]) -> None:
-        """Drop partitions. No file is deleted."""
+        """Drop partitions from the catalog. No file is deleted.
+
+        Args:
+            values: the values of each partition, in the order of the partition keys.
+        """
 
     def close(self) -> None:
         """End the connection."""

@@ -1,6 +1,7 @@
 """Finds the partitions that a sync compares with the catalog: those that commits changed since the last sync, or all of them.
 
-The commits say what changed, so the table is not listed, unless the last sync is unknown, or is not on the active timeline.
+The commit metadata says which partitions changed, so the table's folders need not be listed. They are listed if the time of the
+last sync is not known or is older than the active timeline, or if the options turn incremental sync off.
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ from penstock.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class SyncPoint:
-    """The last commit that a sync registered, and the latest completion time of a commit. Empty before the first sync."""
+    """How far a sync came, as the catalog stores it. Both fields are empty before the first sync.
+
+    Attributes:
+        commit: the instant time of the table's newest completed write at the moment of the sync.
+        completion: the latest time at which a write had completed then.
+    """
 
     commit: str = ""
     completion: str = ""
@@ -30,7 +36,7 @@ class SyncPoint:
 
 @dataclass(frozen=True)
 class SyncedState:
-    """A table at the moment of a sync, with the time at which each instant completed."""
+    """A table at the moment of a sync, with the time at which each completed instant was completed."""
 
     table: TableState
     #: When the file of each completed instant was written, by its name.
@@ -46,9 +52,9 @@ class SyncedState:
 
 @dataclass(frozen=True)
 class PartitionChanges:
-    """The paths of the partitions that exist and were written, and of those that were dropped.
+    """The partition paths that were written and still exist, and those that were dropped.
 
-    `is_full` says that `written` has all partitions of the table: any other partition of the catalog is to be dropped.
+    If `is_full` is true, `written` has all partitions of the table. Then the sync drops every other partition from the catalog.
     """
 
     written: tuple[str, ...] = ()
@@ -57,7 +63,7 @@ class PartitionChanges:
 
 
 def load_synced_state(table: TableState) -> SyncedState:
-    """Read the timeline from storage, with the completion times; one listing of `.hoodie`."""
+    """Return a copy of the table with the timeline read again, and the completion times. Lists `.hoodie` once."""
     completed_at = {}
     for file in table.storage.list(join(table.base_path, FOLDER)):
         if not file.is_dir:
@@ -66,11 +72,12 @@ def load_synced_state(table: TableState) -> SyncedState:
 
 
 def find_changes(state: SyncedState, since: SyncPoint, *, incremental: bool = True) -> PartitionChanges:
-    """Return the partitions that changed since a sync.
+    """Return the partitions that changed since the sync point `since`.
 
     Args:
-        since: the sync point of the last sync, from the catalog.
-        incremental: whether to rely on the commits; if false, the table is listed.
+        since: the sync point of the last sync, as the catalog stores it.
+        incremental: whether to find the changes in commit metadata. If false, or if the active timeline does not have the commit
+            of `since`, the table's folders are listed, and all partitions are returned.
     """
     table = state.table
     timeline = table.timeline
@@ -89,7 +96,7 @@ def find_changes(state: SyncedState, since: SyncPoint, *, incremental: bool = Tr
 
 
 def _list_all(table: TableState) -> PartitionChanges:
-    """Return all partitions, as a listing of the table finds them, without those that were deleted and are not cleaned yet."""
+    """Return all partitions of the table, by listing its folders. Deleted partitions count as dropped before they are cleaned."""
     deletes = {}
     for instant in table.timeline.filter(Action.REPLACE_COMMIT, state=State.COMPLETED):
         commit = read_metadata(table.storage, table.base_path, instant)
@@ -105,11 +112,11 @@ def _list_all(table: TableState) -> PartitionChanges:
 
 
 def _find_dropped(metadata: Mapping[Instant, CommitMetadata], cleaned: Mapping[str, str]) -> dict[str, None]:
-    """Return the partitions that were deleted and not written again.
+    """Return the partitions that were deleted and not written again, as the keys of a dict with the values None.
 
     Args:
-        metadata: the commits.
-        cleaned: the partitions without files after a clean, each with the time of the clean.
+        metadata: the completed writes to consider, each with its commit metadata.
+        cleaned: partition path → instant time of the clean that deleted the partition's last files.
     """
     dropped_at = dict(cleaned)
     written_at: dict[str, str] = {}
@@ -123,7 +130,10 @@ def _find_dropped(metadata: Mapping[Instant, CommitMetadata], cleaned: Mapping[s
 
 
 def _read_cleaned(table: TableState, since: str) -> dict[str, str]:
-    """Return the partitions whose last files were deleted by a clean since an instant time, each with the time of the clean."""
+    """Return partition path → instant time of the clean that deleted the last files of the partition.
+
+    Only cleans after the instant time `since` are read.
+    """
     cleaned = {}
     for instant in table.timeline.filter(Action.CLEAN, state=State.COMPLETED):
         if instant.time <= since:
@@ -136,13 +146,19 @@ def _read_cleaned(table: TableState, since: str) -> dict[str, str]:
 
 
 def _is_new(write: Instant, completed_at: Mapping[str, str], since: SyncPoint) -> bool:
-    """Whether a write completed after a sync. A slow writer may have begun before the last commit of the sync."""
+    """Whether a write completed after the sync of the sync point `since`.
+
+    The write may have begun before the newest write of that sync, if its writer was slow.
+
+    Args:
+        completed_at: file name of each completed instant → time at which it was completed.
+    """
     if write.time > since.commit:
         return True
     return bool(since.completion) and write.time < since.commit and completed_at[write.file_name] > since.completion
 
 
 def _format_ms(milliseconds: int, *, utc: bool) -> str:
-    """Return a time as an instant time, in UTC or in the local zone of this process."""
+    """Return a time in milliseconds since 1970 as an instant time, in UTC or in the local time zone of this process."""
     moment = datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
     return format_time(moment if utc else moment.astimezone())

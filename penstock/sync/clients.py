@@ -1,6 +1,7 @@
 """Opens the client of a sync tool: `TOOLS` maps the names in `hoodie.meta.sync.client.tool.class` to functions.
 
-A new catalog is one module with a `CatalogClient` and one line in `TOOLS`, or, for a mode of Hive sync, in `_MODES`.
+A new catalog is one module with a `CatalogClient`, one line in `TOOLS`, and its name in `META_SYNC_TOOLS` (`options/sync.py`,
+`supported` and `_are_sync_tools`). A mode of Hive sync is a line in `_MODES` and a value of `HIVE_SYNC_MODE` in that module.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ class ClientRequest:
 def open_client(tool: str, request: ClientRequest) -> CatalogClient:
     """Open the client of a sync tool.
 
+    Args:
+        tool: a name in `TOOLS`, or the name under which the user registered a tool with `@penstock.sync_tool`.
+
     Raises:
         OptionError: no tool has this name, or an option of the client is missing or has a wrong form.
         CatalogError: the catalog cannot be reached.
@@ -62,7 +66,10 @@ def open_client(tool: str, request: ClientRequest) -> CatalogClient:
 
 
 def sync_mode(options: Options) -> str:
-    """Return how Hive is accessed: the mode if it is set, otherwise `jdbc`, or `hiveql` if `use_jdbc` is false."""
+    """Return the mode of Hive sync: that of `hoodie.datasource.hive_sync.mode` if it is set.
+
+    Otherwise `jdbc`, or `hiveql` if `hoodie.datasource.hive_sync.use_jdbc` is false.
+    """
     mode = options[o.HIVE_SYNC_MODE]
     if mode is not None:
         return mode
@@ -95,7 +102,7 @@ def _open_hive_server(request: ClientRequest) -> CatalogClient:
 
 
 def _open_session(request: ClientRequest) -> CatalogClient:
-    """Open the client of mode `hiveql`. The session's own metastore is used if the options name none."""
+    """Open the client of mode `hiveql`. If the options name no metastore, use the one in the settings of the Spark session."""
     uris = request.options[o.HIVE_SYNC_METASTORE_URIS]
     if request.spark is not None and not request.options.is_set(o.HIVE_SYNC_METASTORE_URIS):
         uris = request.spark.conf.get("spark.hadoop.hive.metastore.uris", uris) or uris
@@ -108,7 +115,7 @@ def _open_glue(request: ClientRequest) -> CatalogClient:
 
 
 def _find_server(options: Options) -> HiveServer:
-    """Return the HiveServer2 that the options name."""
+    """Return the address and login of the HiveServer2 that the options name."""
     user = options[o.HIVE_SYNC_USERNAME]
     password = options[o.HIVE_SYNC_PASSWORD]
     return parse_jdbc_url(options[o.HIVE_SYNC_JDBC_URL], user, password, o.HIVE_SYNC_JDBC_URL.key)

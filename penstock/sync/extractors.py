@@ -1,7 +1,7 @@
 """Partition extractors: how the path of a partition becomes one value per partition column of the catalog.
 
-`EXTRACTORS` maps the names of Hudi's classes to functions. A function takes a path such as `2024/03/09` and returns the values,
-or raises ValueError with the form that it expects.
+`EXTRACTORS` maps the names of Hudi's classes to functions. A function takes a partition path such as `2024/03/09` and returns its
+values. If the path has another form than the function expects, it raises ValueError with a text that describes this form.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def extract_values(name: str, path: str, fields: Sequence[str], *, decode: bool 
     Args:
         name: the name of the extractor, a key of `EXTRACTORS`.
         fields: the partition columns in the catalog.
-        decode: whether the values in paths are escaped (`%3A` for `:`).
+        decode: whether values are URL-encoded in the path (`%3A` for `:`) and must be decoded.
 
     Raises:
         OptionError: the path does not have the form that the extractor expects, or has another number of values than columns.
@@ -55,7 +55,12 @@ def extract_values(name: str, path: str, fields: Sequence[str], *, decode: bool 
 
 
 def infer_extractor(field_count: int, hive_style: bool) -> str:
-    """Return the extractor that fits a table: by the number of its partition columns, and whether paths name the columns."""
+    """Return the name of the extractor that fits a table, a key of `EXTRACTORS`.
+
+    Args:
+        field_count: the number of partition columns.
+        hive_style: whether folders are named `column=value`.
+    """
     if field_count == 0:
         return NON_PARTITIONED_EXTRACTOR
     if field_count > 1:
@@ -64,7 +69,7 @@ def infer_extractor(field_count: int, hive_style: bool) -> str:
 
 
 def suggest_extractor(path: str, field_count: int) -> str:
-    """Return the part of an error message that names the extractors which fit a path."""
+    """Return the end of an error message: it names the extractors that return `field_count` values for the partition path."""
     fitting = []
     for name, extractor in EXTRACTORS.items():
         try:
@@ -84,21 +89,21 @@ def _single_part(path: str) -> tuple[str, ...]:
 
 
 def _multi_part(path: str) -> tuple[str, ...]:
-    """Return one value per part of the path, without `column=`."""
+    """Return one value per folder of the path, without `column=`. The empty path has no values."""
     if not path:
         return ()
     return tuple(_after_name(part) for part in path.split("/"))
 
 
 def _hive_style(path: str) -> tuple[str, ...]:
-    """Return the value of the one part `column=value`."""
+    """Return the value of a path that is a single folder `column=value`."""
     if path.count("=") != 1 or "/" in path:
         raise ValueError("expected column=value")
     return (_after_name(path),)
 
 
 def _nothing(path: str) -> tuple[str, ...]:
-    """Return no values: the table has no partitions."""
+    """Return an empty tuple, for a table without partitions."""
     return ()
 
 
@@ -113,9 +118,13 @@ def _slash_hour(path: str) -> tuple[str, ...]:
 
 
 def _join_numbers(path: str, digits: Sequence[int], expected: str) -> tuple[str, ...]:
-    """Return the numbers of a path, filled up with zeros and with dashes between them.
+    """Return the numbers in the folders of a path as one value, padded with zeros and joined with dashes.
 
-    The path of rows without a date is Hive's default partition. Hudi fails on it; here it stays the default partition.
+    If all folders are Hive's default partition (the date is null), the value is the default partition. Hudi fails on these paths.
+
+    Args:
+        digits: the number of digits of each number.
+        expected: the message of the ValueError that is raised for a path of another form.
     """
     parts = [_after_name(part) for part in path.split("/")]
     if all(part == DEFAULT_PARTITION for part in parts):
@@ -126,7 +135,7 @@ def _join_numbers(path: str, digits: Sequence[int], expected: str) -> tuple[str,
 
 
 def _after_name(part: str) -> str:
-    """Return a part of a path without `column=`."""
+    """Return the name of a folder without `column=` in front. Raise ValueError if it has several equals signs."""
     if part.count("=") > 1:
         raise ValueError("expected at most one = in each part of the path")
     return part.rpartition("=")[2]

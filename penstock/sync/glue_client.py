@@ -1,6 +1,6 @@
 """The client of the AWS Glue Data Catalog. Needs boto3 (`penstock[glue]`).
 
-Region, credentials and endpoint are those of the environment, as for every program that uses boto3.
+boto3 takes region, credentials and endpoint from the environment of this process.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class GlueClient:
                 return
 
     def get_table(self, database: str, name: str) -> CatalogTable | None:
-        """Return a table; None if Glue has none of this name."""
+        """Return the entry of a table; None if Glue has no table of this name."""
         with _explain(f"read table {database}.{name}"):
             try:
                 found = self._glue.get_table(DatabaseName=database, Name=name)["Table"]
@@ -107,7 +107,10 @@ class GlueClient:
                 return
 
     def alter_table(self, database: str, table: CatalogTable, *, cascade: bool = False) -> None:
-        """Replace columns, formats and properties of a table. Partitions keep their columns; Athena reads by the table's."""
+        """Replace columns, formats and properties of a table's entry by those of `table`. Partitions keep their columns.
+
+        Athena reads all partitions with the columns of the table, so the columns of partitions need no change.
+        """
         with _explain(f"change table {database}.{table.name}"):
             found = self._tables.get((database, table.name))
             if found is None:
@@ -121,7 +124,7 @@ class GlueClient:
     def list_partitions(
         self, database: str, table: CatalogTable, values: Sequence[tuple[str, ...]] | None = None
     ) -> list[CatalogPartition]:
-        """Return all partitions of a table, or those with the given values."""
+        """Return all partitions of a table; only those with the given values if `values` is not None."""
         where = {"DatabaseName": database, "TableName": table.name}
         found: list[dict[str, Any]] = []
         with _explain(f"read partitions of {database}.{table.name}"):
@@ -135,7 +138,7 @@ class GlueClient:
         return [CatalogPartition(tuple(each["Values"]), each["StorageDescriptor"].get("Location") or "") for each in found]
 
     def add_partitions(self, database: str, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
-        """Add partitions. Those that exist stay as they are."""
+        """Add partitions. Partitions that exist are not changed."""
         for batch in _batches(partitions, _MOST_CREATED):
             new = [_write_partition(table, partition) for partition in batch]
             with _explain(f"add partitions to {database}.{table.name}"):
@@ -168,7 +171,11 @@ class GlueClient:
 
 @contextmanager
 def _explain(step: str) -> Iterator[None]:
-    """Turn errors of boto3 into CatalogErrors that name the step."""
+    """Convert errors inside the `with` block to CatalogErrors.
+
+    Args:
+        step: what the block does, as the error says it: "AWS Glue failed to <step>".
+    """
     try:
         yield
     except CatalogError:
@@ -178,10 +185,11 @@ def _explain(step: str) -> Iterator[None]:
 
 
 def _raise_errors(answer: Mapping[str, Any], step: str, harmless: str) -> None:
-    """Raise CatalogError if a request for several partitions failed for some of them.
+    """Raise CatalogError if Glue's answer to a request for several partitions reports that it failed for some of them.
 
     Args:
-        harmless: the code of an error that is not one: another process has already done the same.
+        step: what the request does, as the error says it.
+        harmless: the code of an error that is ignored, because another process has already made the same change.
     """
     for error in answer.get("Errors") or ():
         detail = error["ErrorDetail"]
@@ -191,7 +199,7 @@ def _raise_errors(answer: Mapping[str, Any], step: str, harmless: str) -> None:
 
 
 def _read_table(found: Mapping[str, Any]) -> CatalogTable:
-    """Convert a table from Glue's form."""
+    """Convert a table from the dict of Glue's interface to a `CatalogTable`."""
     description = found.get("StorageDescriptor") or {}
     serde = description.get("SerdeInfo") or {}
     return CatalogTable(
@@ -208,22 +216,26 @@ def _read_table(found: Mapping[str, Any]) -> CatalogTable:
 
 
 def _read_columns(found: Sequence[Mapping[str, str]] | None) -> tuple[CatalogColumn, ...]:
-    """Convert columns from Glue's form."""
+    """Convert columns from the dicts of Glue's interface; None becomes an empty tuple."""
     return tuple(CatalogColumn(column["Name"], column.get("Type") or "", column.get("Comment") or "") for column in found or ())
 
 
 def _write_columns(columns: Sequence[CatalogColumn]) -> list[dict[str, str]]:
-    """Convert columns to Glue's form."""
+    """Convert columns to the dicts of Glue's interface."""
     return [{"Name": column.name, "Type": column.type, "Comment": column.comment} for column in columns]
 
 
 def _write_partition(table: CatalogTable, partition: CatalogPartition) -> dict[str, Any]:
-    """Convert a partition to Glue's form, with columns, formats and serde of the table."""
+    """Convert a partition to the dict of Glue's interface, with columns, formats and serde of the table."""
     return {"Values": list(partition.values), "StorageDescriptor": _describe(table, partition.location)}
 
 
 def _describe(table: CatalogTable, location: str) -> dict[str, Any]:
-    """Return columns, formats and serde of a table in Glue's form, at a location. Athena knows `s3:` only, and no `s3a:`."""
+    """Return columns, formats and serde of a table as the dict that Glue calls storage descriptor.
+
+    Args:
+        location: the location of the table or partition. `s3a:` is replaced by `s3:`, because Athena knows no other scheme.
+    """
     described: dict[str, Any] = {
         "Columns": _write_columns(table.columns),
         "Location": location.replace("s3a://", "s3://", 1) if location.startswith("s3a://") else location,

@@ -1,4 +1,4 @@
-"""Columns of a table as Hive types, and which changes of a column's type Hive allows."""
+"""Converts columns of a table to Hive types, and decides which changes of a column's type Hive allows."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ _WIDENED = {"int": "bigint", "float": "double"}
 
 
 def to_columns(struct: Struct, *, with_timestamps: bool, with_comments: bool = False) -> tuple[CatalogColumn, ...]:
-    """Return the columns of a table as a catalog describes them. Names are in lower case, as Hive stores them.
+    """Return the columns of a Hudi table as columns of a catalog, in the same order.
+
+    Names are in lower case, as Hive stores them.
 
     Args:
-        with_timestamps: whether timestamps are registered as timestamps; otherwise they are numbers (bigint).
-        with_comments: whether the comments of columns are registered.
+        with_timestamps: whether timestamps get the type timestamp; otherwise they get the type bigint.
+        with_comments: whether the columns keep their comments.
     """
     columns = []
     for column in struct.fields:
@@ -38,7 +40,11 @@ def to_columns(struct: Struct, *, with_timestamps: bool, with_comments: bool = F
 
 
 def hive_type(kind: Type, with_timestamps: bool) -> str:
-    """Return the Hive type for the type of a column, in lower case and without spaces."""
+    """Return the Hive type for a column's type, in lower case and without spaces, such as `array<bigint>`.
+
+    Args:
+        with_timestamps: whether timestamps get the type timestamp; otherwise they get the type bigint.
+    """
     match kind:
         case Simple():
             if kind in _TIMESTAMPS:
@@ -57,7 +63,10 @@ def hive_type(kind: Type, with_timestamps: bool) -> str:
 
 
 def can_change(before: str, after: str) -> bool:
-    """Whether Hive can read old files after a column's type changed: int to bigint, float to double, or a struct's fields."""
+    """Whether Hive can still read old files after a column's Hive type changed from `before` to `after`.
+
+    True if the type is the same, for int to bigint and float to double, and if both types contain a struct.
+    """
     if _normal(before) == _normal(after):
         return True
     if _WIDENED.get(_normal(before)) == _normal(after):
@@ -71,7 +80,7 @@ def is_same_type(first: str, second: str) -> bool:
 
 
 def _nested(field: Field, with_timestamps: bool) -> str:
-    """Return a field of a struct as `name:type`. Hive's names have neither capitals nor dashes."""
+    """Return a field of a struct as `name:type`. Hive needs the name in lower case, with underscores instead of dashes."""
     return f"{field.name.lower().replace('-', '_')}:{hive_type(field.type, with_timestamps)}"
 
 

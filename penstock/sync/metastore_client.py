@@ -23,7 +23,7 @@ _ESCAPED: Final = frozenset("\"#%'*/:=?\\\x7f{[]^" + "".join(map(chr, range(1, 3
 
 
 def _explain(function: F) -> F:
-    """Decorate a method of the client: errors of Thrift and of the connection become CatalogErrors."""
+    """Decorate a method of the client, so that errors of Thrift and of the connection become CatalogErrors."""
 
     @wraps(function)
     def explained(self: MetastoreClient, *arguments: Any, **named: Any) -> Any:
@@ -66,7 +66,7 @@ class MetastoreClient:
 
     @_explain
     def get_table(self, database: str, name: str) -> CatalogTable | None:
-        """Return a table; None if the metastore has none of this name."""
+        """Return the entry of a table; None if the metastore has no table of this name."""
         try:
             found = self.metastore.call("get_table", database, name)
         except self._types.NoSuchObjectException:
@@ -95,7 +95,10 @@ class MetastoreClient:
 
     @_explain
     def alter_table(self, database: str, table: CatalogTable, *, cascade: bool = False) -> None:
-        """Replace columns, formats and properties of a table. What `CatalogTable` lacks stays."""
+        """Replace columns, formats and properties of a table's entry by those of `table`.
+
+        What a `CatalogTable` cannot hold, such as statistics, stays in the entry.
+        """
         found = self._tables.get((database, table.name))
         if found is None:
             found = self.metastore.call("get_table", database, table.name)
@@ -113,7 +116,7 @@ class MetastoreClient:
     def list_partitions(
         self, database: str, table: CatalogTable, values: Sequence[tuple[str, ...]] | None = None
     ) -> list[CatalogPartition]:
-        """Return all partitions of a table, or those with the given values."""
+        """Return all partitions of a table; only those with the given values if `values` is not None."""
         if values is None:
             found = self.metastore.call("get_partitions", database, table.name, _ALL)
         elif values:
@@ -125,7 +128,7 @@ class MetastoreClient:
 
     @_explain
     def add_partitions(self, database: str, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
-        """Add partitions. Those that exist stay as they are."""
+        """Add partitions. Partitions that exist are not changed."""
         new = [self._write_partition(database, table, partition) for partition in partitions]
         request = self._types.AddPartitionsRequest(
             dbName=database, tblName=table.name, parts=new, ifNotExists=True, needResult=False
@@ -158,7 +161,7 @@ class MetastoreClient:
         self.metastore.close()
 
     def partition_name(self, table: CatalogTable, values: Sequence[str]) -> str:
-        """Return the metastore's name of a partition: `key=value/key=value`, with characters escaped as Hive does."""
+        """Return the name that the metastore uses for a partition: `key=value/key=value`, escaped as Hive does."""
         keys = [key.name for key in table.partition_keys]
         return "/".join(f"{escape_name(key)}={escape_name(value)}" for key, value in zip(keys, values, strict=True))
 
@@ -197,7 +200,7 @@ class MetastoreClient:
 
 
 def read_table(found: Any) -> CatalogTable:
-    """Convert a table from its Thrift form."""
+    """Convert a table from its Thrift form to a `CatalogTable`."""
     description = found.sd
     serde = description.serdeInfo
     buckets = None
@@ -219,12 +222,15 @@ def read_table(found: Any) -> CatalogTable:
 
 
 def escape_name(text: str) -> str:
-    """Return a key or value as Hive writes it into the name of a partition."""
+    """Return a partition key or value with special characters as `%XX`, as Hive writes it into names of partitions.
+
+    An empty value becomes the name of Hive's default partition.
+    """
     if not text:
         return DEFAULT_PARTITION
     return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
 
 
 def _read_columns(found: Sequence[Any] | None) -> tuple[CatalogColumn, ...]:
-    """Convert columns from their Thrift form."""
+    """Convert columns from their Thrift form; None becomes an empty tuple."""
     return tuple(CatalogColumn(column.name, column.type or "", column.comment or "") for column in found or ())

@@ -1,4 +1,4 @@
-"""Compares a table with its entry in a catalog and returns the changes to the catalog. Nothing is read or written here."""
+"""Compares a table with its entry in a catalog and returns the changes to make there. No function here calls the catalog."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAST_COMPLETION = "last_commit_completion_time_sync"
 
 @dataclass(frozen=True)
 class TablePlan:
-    """The changes that a sync makes to one table of the catalog. They come before the changes to its partitions."""
+    """The changes that a sync makes to a table's entry in the catalog, before it changes the entry's partitions."""
 
     #: The table as it is afterwards.
     table: CatalogTable
@@ -31,7 +31,10 @@ class TablePlan:
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """The changes that a sync makes to the partitions of one table of the catalog."""
+    """The changes that a sync makes to the partitions of a table's entry in the catalog. A plan without changes counts as false.
+
+    `drop` has the values of each partition to drop, in the order of the partition keys.
+    """
 
     add: tuple[CatalogPartition, ...] = ()
     move: tuple[CatalogPartition, ...] = ()
@@ -42,7 +45,9 @@ class PartitionPlan:
 
 
 def plan_table(wanted: CatalogTable, found: CatalogTable | None) -> TablePlan:
-    """Return the changes that make the catalog's entry the wanted one. Comments and properties that only the catalog has stay.
+    """Return the changes that turn the entry in the catalog into the wanted one.
+
+    Comments and properties that only the entry in the catalog has stay.
 
     Args:
         wanted: the entry as a first sync would create it.
@@ -78,11 +83,11 @@ def plan_table(wanted: CatalogTable, found: CatalogTable | None) -> TablePlan:
 
 
 def plan_partitions(settings: SyncSettings, changes: PartitionChanges, found: Sequence[CatalogPartition]) -> PartitionPlan:
-    """Return which partitions to add, to move and to drop.
+    """Return which partitions to add to the catalog, to move to another location, and to drop.
 
     Args:
-        changes: the partitions that were written and dropped.
-        found: the catalog's partitions: all, or those that `changes` names.
+        changes: the partitions that were written and dropped since the last sync.
+        found: the partitions in the catalog: all of them, or at least those that `changes` names.
 
     Raises:
         OptionError: a partition path does not fit the extractor.
@@ -108,14 +113,17 @@ def plan_partitions(settings: SyncSettings, changes: PartitionChanges, found: Se
 
 
 def read_sync_point(table: CatalogTable | None) -> SyncPoint:
-    """Return the sync point of the last sync, from the properties of the catalog's entry."""
+    """Return the sync point of the last sync, from the properties of the entry; an empty one if `table` is None."""
     if table is None:
         return SyncPoint()
     return SyncPoint(table.properties.get(LAST_COMMIT) or "", table.properties.get(LAST_COMPLETION) or "")
 
 
 def with_sync_point(table: CatalogTable, point: SyncPoint, path: str) -> CatalogTable:
-    """Return the catalog's entry with the sync point and the table's path in its properties, as Hudi stores them."""
+    """Return a copy of the entry with the sync point and the table's path in its properties, as Hudi stores them.
+
+    If the sync point is empty, the entry is returned unchanged.
+    """
     if not point.commit:
         return table
     properties = {**table.properties, LAST_COMMIT: point.commit, LAST_COMPLETION: point.completion}
@@ -123,7 +131,11 @@ def with_sync_point(table: CatalogTable, point: SyncPoint, path: str) -> Catalog
 
 
 def _check_owner(wanted: CatalogTable, found: CatalogTable) -> None:
-    """Raise CatalogConflict if the catalog's entry is not an entry of this table that a sync may change."""
+    """Raise CatalogConflict if a sync must not change the entry in the catalog.
+
+    This is so if the entry has another location or other partition keys than the table, is not that of a Hudi table, or would
+    become a snapshot view although it is the read-optimized one.
+    """
     instead = f"drop it there, or choose another name by {HIVE_SYNC_TABLE.key}"
     if without_scheme(found.location) != without_scheme(wanted.location):
         raise CatalogConflict(f"table {found.name!r} of the catalog is at {found.location}, not at {wanted.location}: {instead}")
@@ -144,10 +156,10 @@ def _check_owner(wanted: CatalogTable, found: CatalogTable) -> None:
 
 
 def _plan_columns(wanted: CatalogTable, found: CatalogTable) -> tuple[CatalogColumn, ...]:
-    """Return the wanted columns; a column without a comment keeps the catalog's comment.
+    """Return the columns of `wanted`, without partition keys. A column without a comment keeps its comment in the catalog.
 
     Raises:
-        CatalogConflict: the type of a column cannot be changed.
+        CatalogConflict: the type of a column or partition key cannot be changed.
     """
     known = {column.name.lower(): column for column in (*found.columns, *found.partition_keys)}
     columns = []
@@ -164,7 +176,12 @@ def _plan_columns(wanted: CatalogTable, found: CatalogTable) -> tuple[CatalogCol
 
 
 def _describe_columns(columns: Sequence[CatalogColumn], found: Sequence[CatalogColumn]) -> list[str]:
-    """Return the changes from the catalog's columns to others, in words."""
+    """Return one text per difference between the columns in the catalog and the new ones, such as "column fare added".
+
+    Args:
+        columns: the new columns.
+        found: the columns in the catalog.
+    """
     before = {column.name.lower(): column for column in found}
     changes = []
     for column in columns:

@@ -1,6 +1,6 @@
 """Runs a sync: reads the catalog's entries, plans the changes, and makes them through a `CatalogClient`.
 
-The commit time is stored last. A sync that fails in between begins at the same commit the next time.
+The sync point is stored in the catalog last. So a sync that fails before begins at the same commit the next time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SyncedTable:
-    """What a sync did to one table of the catalog."""
+    """What a sync did to one table of a catalog: whether it is new, what changed, and the numbers of changed partitions."""
 
     database: str
     name: str
@@ -37,10 +37,11 @@ class SyncedTable:
 
 
 def load_settings(table: TableState, spark_version: str = "", schema: str | None = None) -> SyncSettings:
-    """Return the settings of a sync of a table.
+    """Return the settings of a sync, from the table's options, properties and schema.
 
     Args:
-        schema: the Avro schema to register; None: the schema of the last commit.
+        spark_version: the version of Spark to register with the table; empty if it is not known.
+        schema: the Avro schema to register, as JSON; None: the schema of the last commit.
 
     Raises:
         CatalogError: the table has no schema yet.
@@ -53,12 +54,12 @@ def load_settings(table: TableState, spark_version: str = "", schema: str | None
 
 
 def run_sync(state: SyncedState, settings: SyncSettings, client: CatalogClient) -> list[SyncedTable]:
-    """Register the table, its columns and its partitions. Return what was done to each table of the catalog.
+    """Register the table, its columns and its partitions in one catalog. Return what was done, one entry per registered table.
 
     Args:
         state: the table at the moment of the sync.
         settings: what is to be registered.
-        client: the catalog.
+        client: the client of the catalog.
 
     Raises:
         CatalogError: the catalog refuses a change, or holds another table under the name.
@@ -73,13 +74,17 @@ def run_sync(state: SyncedState, settings: SyncSettings, client: CatalogClient) 
 
 
 def check_sync(settings: SyncSettings, client: CatalogClient, paths: Sequence[str]) -> None:
-    """Check that a sync of a commit will not be refused: the partition paths, and the columns against the catalog's.
+    """Check before a commit that its sync will not be refused. Changes nothing in the catalog.
+
+    Checks that the partition paths fit the extractor, that the database exists or may be created, and that the columns may
+    replace those in the catalog.
 
     Args:
         paths: the partition paths of the commit.
 
     Raises:
-        CatalogConflict: the catalog has another table under the name, or a column's type cannot be changed.
+        CatalogConflict: the database may not be created, the catalog has another table under the name, or a column's type cannot
+            be changed.
         CatalogError: the catalog cannot be reached.
         OptionError: a partition path does not fit the extractor.
     """
@@ -107,7 +112,7 @@ def _require_database(client: CatalogClient, settings: SyncSettings) -> None:
 
 
 def _require_creation(settings: SyncSettings) -> None:
-    """Raise CatalogConflict if the options do not allow to create the database, which does not exist."""
+    """Raise CatalogConflict if the options do not allow a sync to create the database. Called if it does not exist."""
     if not settings.options[o.HIVE_SYNC_AUTO_CREATE_DATABASE]:
         raise CatalogConflict(
             f"database {settings.database!r} does not exist in the catalog: create it, correct {o.HIVE_SYNC_DATABASE.key}, "
@@ -122,10 +127,12 @@ def _sync_view(
     state: SyncedState,
     known: dict[SyncPoint, PartitionChanges],
 ) -> SyncedTable:
-    """Sync one table of the catalog.
+    """Register one view of the table in the catalog: create or change its entry, then its partitions, then the sync point.
 
     Args:
-        known: the changes since a sync point, by that sync point. Filled here, and reused for the other views of the table.
+        view: the view: the entry's name, and which files its queries read.
+        known: sync point → the partitions that changed since. This function adds to the dict, so that the views of a table share
+            it.
     """
     found = client.get_table(settings.database, view.name)
     plan = plan_table(settings.table_of(view), found)
@@ -153,7 +160,10 @@ def _sync_view(
 
 
 def _plan_partitions(client: CatalogClient, settings: SyncSettings, plan: TablePlan, changes: PartitionChanges) -> PartitionPlan:
-    """Plan the partitions. Only the catalog's partitions that the changes name are requested, unless all are compared."""
+    """Return the changes to the partitions of one entry in the catalog.
+
+    Of the partitions in the catalog only those that `changes` names are requested; all of them if `changes.is_full` is true.
+    """
     if plan.is_new:
         return plan_partitions(settings, changes, [])
     if changes.is_full:
@@ -177,7 +187,13 @@ def _apply(client: CatalogClient, settings: SyncSettings, table: CatalogTable, p
 
 
 def _store_point(client: CatalogClient, settings: SyncSettings, plan: TablePlan, point: SyncPoint, *, is_changed: bool) -> None:
-    """Store in the catalog how far the sync came, unless the options ask for it only after changes and there was none."""
+    """Store the sync point in the catalog, with which the next sync begins.
+
+    Does nothing if the options ask to store it only after changes (`META_SYNC_CONDITION`) and the sync made none.
+
+    Args:
+        is_changed: whether the sync changed the entry or its partitions.
+    """
     if settings.options[o.META_SYNC_CONDITION] and not is_changed:
         return
     table = with_sync_point(plan.table, point, settings.base_path)

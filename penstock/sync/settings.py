@@ -1,4 +1,4 @@
-"""The settings of a catalog sync: options and the table's own properties, resolved to the tables that are to be registered."""
+"""The settings of a catalog sync: options and the table's own properties, resolved to the entries that are to be registered."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BUCKETS = re.compile(
 
 @dataclass(frozen=True)
 class View:
-    """One table of the catalog: a name, and whether queries of it read log files (realtime) or base files only."""
+    """One entry of a Hudi table in a catalog: its name, and whether its queries read log files (realtime) or base files only."""
 
     name: str
     is_realtime: bool = False
@@ -61,7 +61,7 @@ class SyncSettings:
     has_formatted_paths: bool = False
 
     def table_of(self, view: View) -> CatalogTable:
-        """Return the entry of the catalog for a view of the table, as a first sync creates it."""
+        """Return the entry for a view as a first sync creates it."""
         columns = to_columns(
             self.struct,
             with_timestamps=self.options[o.HIVE_SYNC_SUPPORT_TIMESTAMP],
@@ -83,7 +83,7 @@ class SyncSettings:
         )
 
     def partition_of(self, path: str) -> CatalogPartition:
-        """Return the entry of the catalog for a partition path.
+        """Return the partition of the catalog for a partition path: its values and its location.
 
         Raises:
             OptionError: the path does not fit the extractor.
@@ -92,18 +92,22 @@ class SyncSettings:
         return CatalogPartition(values, join(with_scheme(self.base_path), path))
 
     def _partition_key(self, name: str, columns: Mapping[str, CatalogColumn]) -> CatalogColumn:
-        """Return a partition key of the catalog: the column, but a string if the path holds another text than the value."""
+        """Return a partition key for the catalog: the column of this name in `columns`, or a string column if there is none.
+
+        If partition paths hold formatted times, the type is string too, because the text in the path is no value of the column's
+        type.
+        """
         column = columns.get(name, CatalogColumn(name, "string"))
         return replace(column, type="string") if self.has_formatted_paths else column
 
     def _input_format(self, view: View) -> str:
-        """Return the input format of a view."""
+        """Return the Java class of Hudi's input format with which Hive reads a view."""
         if self.options[o.HIVE_SYNC_OLD_INPUT_FORMAT]:
             return _OLD_REALTIME_INPUT if view.is_realtime else _OLD_INPUT
         return _REALTIME_INPUT if view.is_realtime else _INPUT
 
     def _serde_properties(self, view: View) -> dict[str, str]:
-        """Return the serde properties of a view: those of the user, and those for Spark."""
+        """Return the serde properties of a view: those that the user set, and those by which Spark reads the table."""
         properties = {"serialization.format": "1"}
         properties |= parse_properties(self.options, o.HIVE_SYNC_SERDE_PROPERTIES)
         if self.options[o.HIVE_SYNC_AS_DATASOURCE]:
@@ -111,7 +115,7 @@ class SyncSettings:
         return properties
 
     def _table_properties(self) -> dict[str, str]:
-        """Return the table properties: those of the user, and those for Spark."""
+        """Return the table properties: those that the user set, and those by which Spark reads the table."""
         properties = {} if self.options[o.HIVE_SYNC_MANAGED_TABLE] else {"EXTERNAL": "TRUE"}
         properties |= parse_properties(self.options, o.HIVE_SYNC_TABLE_PROPERTIES)
         if self.options[o.HIVE_SYNC_AS_DATASOURCE]:
@@ -121,11 +125,11 @@ class SyncSettings:
 
 
 def resolve_sync(table: TableState, avro_schema: str, spark_version: str = "") -> SyncSettings:
-    """Return the settings of a sync. Options that are not set follow from the table's properties.
+    """Return the settings of a sync. Settings without an option follow from the table's properties.
 
     Args:
         table: the table with the options of the write or of the sync.
-        avro_schema: the table's schema, without meta columns.
+        avro_schema: the table's Avro schema as JSON.
         spark_version: the version of Spark; `hoodie.meta_sync.spark.version` overrides it.
 
     Raises:
@@ -158,7 +162,11 @@ def resolve_sync(table: TableState, avro_schema: str, spark_version: str = "") -
 
 
 def list_views(table: TableState, name: str) -> tuple[View, ...]:
-    """Return the tables of the catalog for a table: one if it is copy-on-write, up to three if it is merge-on-read."""
+    """Return the entries to register for a table: one if it is copy-on-write, one to three if it is merge-on-read.
+
+    Args:
+        name: the name of the table in the catalog, to which the name of a view adds a suffix.
+    """
     options = table.options
     if not table.is_merge_on_read:
         return (View(name),)
@@ -177,7 +185,7 @@ def list_views(table: TableState, name: str) -> tuple[View, ...]:
 
 
 def parse_properties(options: Options, option: o.Option[str | None]) -> dict[str, str]:
-    """Return the properties that a user set, one `key=value` per line.
+    """Return the properties in the value of an option, which has one `key=value` per line; an empty dict if it is not set.
 
     Raises:
         OptionError: a line has no `=`.
@@ -220,7 +228,7 @@ def with_scheme(path: str) -> str:
 
 
 def without_scheme(location: str) -> str:
-    """Return a location without scheme, host of a local file system, and slash at the end, for comparison."""
+    """Return a location without its scheme, host or bucket, and slashes at the end. Locations are compared in this form."""
     return re.sub(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?", "", location).rstrip("/")
 
 
@@ -231,7 +239,7 @@ def _has_formatted_paths(table: TableState) -> bool:
 
 
 def _name(options: Options, option: o.Option[str], otherwise: str) -> str:
-    """Return the value of an option if it is set, and `otherwise` if not."""
+    """Return the value of an option if the user set it, otherwise the text `otherwise`."""
     return options[option] if options.is_set(option) else otherwise
 
 

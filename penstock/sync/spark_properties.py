@@ -1,4 +1,4 @@
-"""Table properties by which Spark recognizes a table of a Hive catalog as a Hudi table, and knows its schema."""
+"""Properties of a catalog entry by which Spark recognizes it as a Hudi table, and learns its schema."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ READ_OPTIMIZED = "hoodie.query.as.ro.table"
 
 
 def spark_table_properties(struct: Struct, partition_fields: Sequence[str], version: str, part_length: int) -> dict[str, str]:
-    """Return the table properties for Spark: provider, version, and the schema as JSON in parts, partition columns last.
+    """Return the table properties for Spark: provider, version, schema and partition columns.
+
+    The schema is JSON, with the partition columns last. It is cut into parts, one property each, because Hive limits the length
+    of a property.
 
     Args:
+        struct: the columns of the table.
         version: the version of Spark; empty if it is not known.
-        part_length: the greatest length of one part of the schema's JSON.
+        part_length: the greatest number of characters of one part.
     """
     ordered = order_columns(struct, partition_fields)
     text = _write_type(ordered)
@@ -46,7 +50,7 @@ def spark_serde_properties(path: str, *, read_optimized: bool) -> dict[str, str]
 
 
 def order_columns(struct: Struct, partition_fields: Sequence[str]) -> Struct:
-    """Return the data columns, then the partition columns. A partition column that the table lacks is a string."""
+    """Return the struct with the partition columns last. A partition column that the table lacks is added as a string column."""
     by_name = {column.name.lower(): column for column in struct.fields}
     wanted = [name.lower() for name in partition_fields]
     data = [column for column in struct.fields if column.name.lower() not in wanted]
@@ -55,10 +59,10 @@ def order_columns(struct: Struct, partition_fields: Sequence[str]) -> Struct:
 
 
 def _write_type(kind: Type) -> str:
-    """Return the JSON of a type, letter by letter as Hudi writes it: with a space after `array` and `map`, and without comments.
+    """Return the JSON of a type, character by character as Hudi writes it: a space after `array` and `map`, no comments.
 
-    Hudi says of every array that it has no null elements. The text has to be equal, or Hudi and Penstock would change the
-    properties of a table in turns.
+    For each array, Hudi writes that it has no null elements, whatever the schema says. The text has to be equal to Hudi's.
+    Otherwise Hudi and Penstock would change the properties of a table in turns.
     """
     match kind:
         case Struct(fields):

@@ -1,7 +1,7 @@
-"""The clients of modes `jdbc` and `hiveql`: they create databases and tables by statements, and read them from the metastore.
+"""The clients of modes `jdbc` and `hiveql`: they create databases and tables by SQL statements, and read them from the metastore.
 
-As in Hudi, both modes need the metastore too: properties are read and changed there. Columns are changed there as well, because
-Hive's `REPLACE COLUMNS` has no equivalent on other servers of its protocol.
+As in Hudi, both modes also need a connection to the metastore. Properties are read and changed there. Columns are changed there
+as well, because other servers of HiveServer2's protocol have no equivalent of Hive's `REPLACE COLUMNS`.
 
 - `jdbc` sends statements to HiveServer2, through impyla (`penstock[hive]`). Partitions are changed by statements too, unless the
   server has no Hudi jar.
@@ -68,8 +68,8 @@ class SessionClient(MetastoreClient):
     def create_table(self, database: str, table: CatalogTable) -> None:
         """Create a table. Does nothing if it exists.
 
-        The statement has formats that every server can load, and no properties. The metastore stores both afterwards: Spark
-        refuses properties that begin with `spark.sql.`.
+        The statement names formats that every server can load, and no properties, because Spark refuses properties that begin
+        with `spark.sql.`. Afterwards the metastore stores Hudi's formats and the properties.
         """
         if self.get_table(database, table.name) is not None:
             return
@@ -124,7 +124,7 @@ class HiveServerClient(SessionClient):
             ) from e
 
     def add_partitions(self, database: str, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
-        """Add partitions. Those that exist stay as they are."""
+        """Add partitions. Partitions that exist are not changed."""
         clauses = [f"PARTITION ({_spec(table, each.values)}) LOCATION {literal(each.location)}" for each in partitions]
         if not self._runs(f"ALTER TABLE {quote(database)}.{quote(table.name)} ADD IF NOT EXISTS {' '.join(clauses)}"):
             super().add_partitions(database, table, partitions)
@@ -145,10 +145,10 @@ class HiveServerClient(SessionClient):
             super().drop_partitions(database, table, values)
 
     def _runs(self, statement: str) -> bool:
-        """Run a statement about a table; return whether the server knows what the table is made of.
+        """Run a statement about a table's partitions. Return whether the server can handle the table.
 
-        A server without Hudi's jar cannot load the table's formats, and Spark's Thrift Server refuses partitions of a table that
-        it takes for a data source. The metastore changes partitions as well.
+        If not, the caller changes the partitions in the metastore. A server without Hudi's jar cannot load the table's formats,
+        and Spark's Thrift Server refuses partitions of a table that it takes for a data source.
 
         Raises:
             CatalogError: the server refuses the statement for another reason, such as missing permissions.
@@ -162,7 +162,7 @@ class HiveServerClient(SessionClient):
         return True
 
     def close(self) -> None:
-        """End both connections."""
+        """End the connections to HiveServer2 and to the metastore."""
         with suppress(Exception):  # the server may be gone; what was done stays done
             self._connection.close()
         super().close()
@@ -190,10 +190,10 @@ class HiveServer:
 
 
 def parse_jdbc_url(url: str, user: str, password: str, option: str) -> HiveServer:
-    """Return the server that a JDBC URL names, such as `jdbc:hive2://host:10000/default;ssl=true`.
+    """Return the address and login of the server that a JDBC URL names, such as `jdbc:hive2://host:10000/default;ssl=true`.
 
     Args:
-        option: the option that holds the URL, for errors.
+        option: the key of the option that holds the URL, for errors.
 
     Raises:
         OptionError: the URL has another form.
@@ -251,7 +251,7 @@ def literal(text: str) -> str:
 
 
 def _columns(columns: Sequence[CatalogColumn]) -> str:
-    """Return columns as a statement lists them."""
+    """Return columns as a list of names and types for a statement."""
     listed = []
     for column in columns:
         comment = f" COMMENT {literal(column.comment)}" if column.comment else ""
@@ -260,13 +260,13 @@ def _columns(columns: Sequence[CatalogColumn]) -> str:
 
 
 def _buckets(buckets: Buckets) -> str:
-    """Return the clause for buckets."""
+    """Return the clause `CLUSTERED BY … INTO … BUCKETS` of a statement that creates a table."""
     order = ", ".join(f"{quote(name)} {'ASC' if is_ascending else 'DESC'}" for name, is_ascending in buckets.sorted_by)
     sorting = f" SORTED BY ({order})" if order else ""
     return f"CLUSTERED BY ({', '.join(map(quote, buckets.columns))}){sorting} INTO {buckets.count} BUCKETS"
 
 
 def _spec(table: CatalogTable, values: Sequence[str]) -> str:
-    """Return the values of a partition as a statement names them."""
+    """Return the keys and values of a partition as a statement names them."""
     keys = [key.name for key in table.partition_keys]
     return ", ".join(f"{quote(key)}={literal(value)}" for key, value in zip(keys, values, strict=True))

@@ -1,4 +1,4 @@
-"""Runs all sync tools that the options name, one after the other. All run, even if one fails."""
+"""Runs all sync tools that the options name, one after the other. An error of one tool does not stop the next one."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 def run_tools(table: TableState, spark: SparkSession | None = None) -> list[SyncedTable]:
-    """Sync the table to every catalog that the options name. Return what was done to each table of the catalogs.
+    """Sync the table to every catalog that the options name. Return what was done, one entry per registered table.
 
     Args:
         table: the table with the options of the sync.
-        spark: the session, for mode `hiveql`. A session with a Hive catalog sees the changes at once.
+        spark: the session, which mode `hiveql` needs. If it has a Hive catalog, its next query sees the changes.
 
     Raises:
         OptionError: an option has a wrong form, or a partition path does not fit the extractor.
@@ -55,14 +55,14 @@ def run_tools(table: TableState, spark: SparkSession | None = None) -> list[Sync
 
 
 def check_tools_before_commit(table: TableState, commit: CommitMetadata, spark: SparkSession | None = None) -> None:
-    """Check before a commit is published that its sync will not be refused. A catalog that does not answer is not an error.
+    """Check before a commit is published that no catalog will refuse its sync. A catalog that does not answer is not an error.
 
     Args:
-        commit: what the commit will hold: its schema and its partitions.
+        commit: the metadata of the commit that is about to be published, with its schema and partitions.
 
     Raises:
         OptionError: an option has a wrong form, or a partition path of the commit does not fit the extractor.
-        CatalogConflict: a catalog holds what a sync may not change.
+        CatalogConflict: a catalog holds an entry that a sync may not change.
     """
     check_tools(table.options)
     if commit.schema is None:
@@ -82,7 +82,7 @@ def check_tools_before_commit(table: TableState, commit: CommitMetadata, spark: 
 
 
 def find_spark_version(spark: SparkSession | None) -> str:
-    """Return the version of the session, or of the installed PySpark; empty if there is neither."""
+    """Return the version of Spark: that of the session, otherwise of the installed PySpark; empty if there is neither."""
     if spark is not None:
         return str(spark.version)
     try:
@@ -92,7 +92,10 @@ def find_spark_version(spark: SparkSession | None) -> str:
 
 
 def refresh(spark: SparkSession | None, synced: list[SyncedTable]) -> None:
-    """Let a session with a Hive catalog forget what it knows of the tables, so that its next query sees the changes."""
+    """Make a session drop its cached metadata of the synced tables, so that its next query sees the changes.
+
+    Does nothing if there is no session, or if the session has no Hive catalog.
+    """
     if spark is None or spark.conf.get("spark.sql.catalogImplementation", "in-memory") != "hive":
         return
     for table in synced:
@@ -102,9 +105,9 @@ def refresh(spark: SparkSession | None, synced: list[SyncedTable]) -> None:
 
 @contextmanager
 def _open(tool: str, settings: SyncSettings, spark: SparkSession | None) -> Iterator[CatalogClient | None]:
-    """Open the client of a tool, and close it at the end of the block.
+    """Open the client of a sync tool for the `with` block, and close it afterwards.
 
-    Yields None if the catalog cannot be reached and the options say that this is to be ignored.
+    Yields None if the catalog cannot be reached and the options say to ignore this (`HIVE_SYNC_IGNORE_EXCEPTIONS`).
     """
     client: CatalogClient | None = None
     try:
