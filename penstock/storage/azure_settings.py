@@ -1,7 +1,7 @@
 """Settings of Azure Blob Storage and Data Lake Storage, from Hadoop's keys `fs.azure.*`, the environment and options.
 
 A path names container and account (`abfss://container@account.dfs.core.windows.net/folder`). As in Hadoop, a key that ends in the
-account's host name wins over the plain key.
+account's host name (`fs.azure.account.key.account.dfs.core.windows.net`) wins over the key without it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ CREDENTIALS = "azure credentials"
 
 
 def find_azure_settings(authority: str, sources: Sources) -> ClientSettings:
-    """Return the settings for a container.
+    """Return the settings of the client for a container.
 
     Args:
-        authority: `container@account.dfs.core.windows.net`, or the container alone.
+        authority: the part of the path that names the container: `container@account.dfs.core.windows.net`, or the container
+            alone.
 
     Raises:
         OptionError: neither the path nor a setting names the account.
@@ -53,7 +54,14 @@ def find_azure_settings(authority: str, sources: Sources) -> ClientSettings:
 
 
 def _find_credentials(container: str, suffixes: list[str], sources: Sources) -> dict[str, str]:
-    """Return a key, a token or a service principal; an empty map if each process finds its own."""
+    """Return credentials by obstore's names: a service principal, otherwise the account key, otherwise a SAS token.
+
+    The dict is empty if no place has credentials. Then the client of each process uses the identity of its machine.
+
+    Args:
+        container: the name of the container.
+        suffixes: the ends of Hadoop's keys that name the account, such as `.account.dfs.core.windows.net`.
+    """
 
     setting = partial(_secret_setting, suffixes)
     client_id = sources.get(setting("fs.azure.account.oauth2.client.id", ("AZURE_CLIENT_ID",), STORAGE_AZURE_CLIENT_ID))
@@ -83,13 +91,26 @@ def _find_credentials(container: str, suffixes: list[str], sources: Sources) -> 
 def _secret_setting(
     suffixes: list[str], key: str, environment: tuple[str, ...], option: Option[str | None], more: tuple[str, ...] = ()
 ) -> Setting:
-    """Return a setting with a secret, whose key may end in the account's host name."""
+    """Return the `Setting` of a secret, for `Sources.get`.
+
+    Args:
+        suffixes: the ends of Hadoop's keys that name the account.
+        key: Hadoop's key. It is looked up with each suffix first, then without.
+        environment: environment variables.
+        more: further keys of Hadoop, looked up before `key` without suffix.
+    """
     keys = (*(f"{key}{suffix}" for suffix in suffixes), *more, key)
     return Setting(CREDENTIALS, keys, environment, option=option, secret=True)
 
 
 def _find_principal(client_id: str, setting: Callable[..., Setting], sources: Sources) -> dict[str, str]:
-    """Return a service principal; an empty map if its secret or tenant is missing (a managed identity has neither)."""
+    """Return a service principal by obstore's names; an empty dict if its secret or tenant is not set.
+
+    A managed identity has neither of them.
+
+    Args:
+        setting: makes the `Setting` of a secret, from Hadoop's key, environment variables and the option.
+    """
     secret = sources.get(setting("fs.azure.account.oauth2.client.secret", ("AZURE_CLIENT_SECRET",), STORAGE_AZURE_CLIENT_SECRET))
     token_address = sources.get(setting("fs.azure.account.oauth2.client.endpoint", (), STORAGE_AZURE_TENANT_ID))
     # Hadoop has no key for the tenant: it is a part of the address of the token service.

@@ -39,9 +39,9 @@ class Storage(Protocol):
     be called by many threads and processes at once. Data and metadata are durable when `sync`, `write_new` or `replace`
     returns; a file from `create` is durable only after `sync`.
 
-    Errors: a file to read that does not exist, or whose parent is a file, raises the built-in `FileNotFoundError`. A file name
-    that must be new and is taken raises `AlreadyExists`. Every other failure (permissions, disk full, network) raises
-    `StorageError`, also in `list` and `stat`: an unreadable folder is never reported as empty.
+    Errors: methods that read a file raise the built-in `FileNotFoundError` if the file does not exist, or if its parent is a
+    file. Methods that need a new file name raise `AlreadyExists` if the name is taken. Every other failure (permissions, disk
+    full, network) raises `StorageError`, also in `list` and `stat`: an unreadable folder is never reported as empty.
     """
 
     def read(self, path: str) -> bytes:
@@ -78,7 +78,7 @@ class Storage(Protocol):
         """
 
     def sync(self, paths: Sequence[str]) -> None:
-        """Make closed files that `create` created durable: they survive a power failure."""
+        """Make files durable that `create` created and that are closed: afterwards they survive a power failure."""
 
     def write_new(self, path: str, data: bytes) -> None:
         """Create a file with this content, atomically and durably. Missing parent folders are created.
@@ -113,7 +113,7 @@ class Storage(Protocol):
         """Delete a file. Return True if the file existed, False if there was no file at the path."""
 
     def delete_files(self, paths: Sequence[str]) -> None:
-        """Delete several files. Files that do not exist are left out. An object store deletes up to 1,000 files per request."""
+        """Delete several files. Files that do not exist are ignored. An object store deletes up to 1,000 files per request."""
 
     def delete_tree(self, path: str) -> None:
         """Delete a folder and everything below it. Links are deleted, not followed.
@@ -154,7 +154,7 @@ def walk(storage: Storage, path: str) -> Iterable[FileInfo]:
 
 
 def list_by_folders(storage: Storage, path: str) -> Iterator[FileInfo]:
-    """Yield all files below a folder, folder by folder: `list_tree` of a storage that has no recursive listing."""
+    """Yield all files below a folder, folder by folder. A storage without a recursive listing uses it for `list_tree`."""
     for entry in storage.list(path):
         if entry.is_dir:
             yield from list_by_folders(storage, entry.path)
@@ -163,7 +163,10 @@ def list_by_folders(storage: Storage, path: str) -> Iterator[FileInfo]:
 
 
 def read_ranges_of_open(source: pa.NativeFile, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-    """Return ranges of an open file: `read_ranges` of a storage whose reads are cheap. Closes the file."""
+    """Return the bytes of several ranges of an open file, and close the file.
+
+    A storage whose reads are cheap uses it for `read_ranges`.
+    """
     with source:
         return [source.read_at(size, offset) for offset, size in ranges]
 

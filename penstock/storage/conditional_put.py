@@ -1,7 +1,7 @@
 """`check_conditional_put`: finds out whether a store honours conditional puts, before the first commit to a table there.
 
-Some services with S3's interface ignore the condition and overwrite. With them two writers could both publish the same instant,
-and one commit would be lost without an error.
+A conditional put creates an object only if its key is new. Some services with S3's interface ignore this condition and overwrite
+the object. With these services two writers could both publish the same instant, and one commit would be lost without an error.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _answers: dict[tuple[str, str], bool] = {}
 
 
 def check_conditional_put(storage: Storage, folder: str) -> None:
-    """Raise Unsupported if the store ignores conditions. Storages that are no object stores always pass.
+    """Raise Unsupported if the store ignores the condition of conditional puts. Other storages always pass.
 
-    Two conditional puts of one new key: the second must fail. The answer is kept for the endpoint as long as the process lives,
-    so that later calls cost nothing. The key is deleted.
+    The check puts one new key twice: the second put must fail. Then the key is deleted. The result is kept per endpoint as long
+    as the process lives, so that later calls cost nothing.
 
     Args:
-        folder: a folder that the caller may write to. The probe is a file with a unique name in it.
+        folder: a folder that the caller may write to. The key is a unique file name in this folder.
     """
     if not isinstance(storage, ObjectStorage):
         return
@@ -45,7 +45,7 @@ def check_conditional_put(storage: Storage, folder: str) -> None:
 
 
 def forget_conditional_puts() -> None:
-    """Forget all answers, for tests."""
+    """Forget the results of all checks, for tests."""
     with _lock:
         _answers.clear()
 

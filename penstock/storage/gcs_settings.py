@@ -1,6 +1,6 @@
 """Settings of Google Cloud Storage, from the keys of its Hadoop connector (`fs.gs.*`), the environment and options.
 
-The file of a service account's key is read on the driver and its content travels to the workers, which may not have the file.
+The driver reads the key file of a service account. The content of the file travels to the workers, which may not have the file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NO_KEY = {"disable_oauth": True, "client_email": "", "private_key": "", "privat
 
 
 def find_gcs_settings(bucket: str, sources: Sources) -> ClientSettings:
-    """Return the settings for a bucket.
+    """Return the settings of the client for a bucket.
 
     Raises:
         OptionError: the key file cannot be read, or a setting has a wrong value.

@@ -1,10 +1,10 @@
 """`HdfsStorage`: files of HDFS, through hdfs-native, without a JVM.
 
-`write_new` writes a temporary file next to the final one and renames it without overwriting. A create without overwriting is
-atomic too, but readers would see the name before the content: HDFS shows a file as soon as it is created, and a dead writer
-would leave half of it. The rename is one operation of the name node, under its lock, and is in its edit log when it returns.
-The content is durable before: `hsync` makes the data nodes write it to disk. The temporary name is unique, so a rename
-without an answer can be resolved by looking: if the temporary file is gone, the rename was done.
+`write_new` writes a temporary file next to the final one and renames it without overwriting. HDFS could also create the final
+file without overwriting. But HDFS shows a file as soon as it is created: readers would see it before its content, and a writer
+that dies would leave a part of it. The rename is one operation of the name node, under its lock, and is in its edit log when it
+returns. Before the rename `hsync` makes the data nodes write the content to disk. If the name node does not answer the rename,
+the storage looks for the temporary file, whose name is unique: if it is gone, the rename was done.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class HdfsStorage:
 
     Attributes:
         url: `hdfs://` and the host and port of the name node, or the name service; empty: the default of `HADOOP_CONF_DIR`.
-        config: Hadoop's settings for the client.
-        found: where the settings were found.
+        config: Hadoop's settings for the client, as (key, value).
+        found: the settings that were found, each with its place, for messages.
     """
 
     url: str
@@ -122,7 +122,7 @@ class HdfsStorage:
 
     @contextlib.contextmanager
     def _temporary_file(self, path: str, data: bytes) -> Iterator[str]:
-        """Write a temporary file next to a path, and yield its path. Delete it after the block, if it is still there."""
+        """Write `data` to a temporary file next to `path`, and yield its path. Delete it if the `with` block raises."""
         folder, _, name = path.rpartition("/")
         temporary = f"{folder}/.{name}.{new_uuid()}.tmp"
         try:
@@ -139,11 +139,11 @@ class HdfsStorage:
             raise
 
     def _publish(self, temporary: str, path: str, *, overwrite: bool) -> None:
-        """Rename the temporary file to its name. An answer that never came is resolved by looking for the temporary file.
+        """Rename the temporary file to `path`. If the rename fails without a clear answer, find out whether it was done.
 
         Raises:
-            AlreadyExists: the name is taken.
-            CommitUnknown: the name node did not answer, and does not answer now either.
+            AlreadyExists: `path` is taken.
+            CommitUnknown: the name node answered neither the rename nor the question whether it was done.
         """
         try:
             with self._errors(path):
@@ -157,7 +157,11 @@ class HdfsStorage:
                 raise
 
     def _was_renamed(self, temporary: str, path: str) -> bool:
-        """Whether a rename that failed was done nevertheless: the temporary file is gone and the name is there."""
+        """Whether a rename that failed was done nevertheless: the temporary file is gone and a file is at `path`.
+
+        Raises:
+            CommitUnknown: the name node does not answer.
+        """
         try:
             return self.stat(temporary) is None and self.stat(path) is not None
         except StorageError as e:
@@ -178,7 +182,7 @@ class HdfsStorage:
         return [info for info in found if not info.is_dir and info.path != path]
 
     def _statuses(self, path: str, *, recursive: bool) -> builtins.list[Any]:
-        """Return the entries below a folder; none if there is no folder."""
+        """Return hdfs-native's status of each entry below a folder; an empty list if there is no folder."""
         try:
             with self._errors(path):
                 return list(self._client.list_status(path, recursive))
@@ -238,10 +242,12 @@ class HdfsStorage:
 
     @contextlib.contextmanager
     def _errors(self, path: str, *, writing: bool = False) -> Iterator[None]:
-        """Convert errors of hdfs-native inside the `with` block.
+        """Convert errors of hdfs-native inside the `with` block to FileNotFoundError, AlreadyExists or StorageError.
 
         Args:
-            writing: whether a missing or wrong parent folder is a StorageError instead of a FileNotFoundError.
+            path: the file or folder that the errors name.
+            writing: whether the block writes. Then a missing parent folder, or a parent that is a file, is a StorageError instead
+                of a FileNotFoundError.
         """
         try:
             yield
@@ -260,7 +266,7 @@ class HdfsStorage:
 
 
 class _NewFile:
-    """A new file of HDFS, for `pa.PythonFile`. Durable when it is closed."""
+    """A new file of HDFS: the file-like object inside the stream that `create` returns. Durable when it is closed."""
 
     def __init__(self, storage: HdfsStorage, path: str, writer: Any) -> None:
         self._storage = storage
@@ -311,7 +317,9 @@ class _NewFile:
 
 
 def _client_of(url: str, config: tuple[tuple[str, str], ...]) -> Any:
-    """Return this process's client. As obstore, hdfs-native does not work in a process that was forked after its first use.
+    """Return this process's client for one HDFS.
+
+    Like obstore, hdfs-native does not work in a process that was forked after its first use.
 
     Raises:
         Unsupported: hdfs-native is not installed.
@@ -338,7 +346,7 @@ def import_hdfs_native() -> Any:
     """Return the module hdfs_native.
 
     Raises:
-        Unsupported: it is not installed.
+        Unsupported: hdfs-native is not installed.
     """
     try:
         import hdfs_native
@@ -348,7 +356,10 @@ def import_hdfs_native() -> Any:
 
 
 def _explain(text: str, url: str) -> str:
-    """Return a sentence for an error of the name node: its meaning and the fix if it is known, otherwise the first line."""
+    """Return a sentence for the text of an error: what is wrong and how to repair it, if the name node's exception is known.
+
+    Otherwise the first line of the text.
+    """
     for name, fix in _FIXES.items():
         if name in text:
             return fix

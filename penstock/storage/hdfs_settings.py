@@ -13,7 +13,12 @@ _PREFIXES = ("dfs.", "fs.defaultFS", "hadoop.security.", "hadoop.rpc.", "fs.view
 
 
 def find_hdfs_settings(authority: str, sources: Sources) -> tuple[str, tuple[tuple[str, str], ...], tuple[Found, ...]]:
-    """Return (`hdfs://` with host or name service, the client's settings, where they were found).
+    """Return the arguments of `HdfsStorage`: the URL of the HDFS, Hadoop's settings for its client, and where they were found.
+
+    The URL is `hdfs://` with the name node or name service; it is empty if `HADOOP_CONF_DIR` names the HDFS.
+
+    Args:
+        authority: the host and port or the name service in the path; empty: the default file system.
 
     Raises:
         OptionError: neither the path nor the settings name a file system.

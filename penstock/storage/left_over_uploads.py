@@ -1,7 +1,8 @@
-"""`abort_uploads`: ends the multipart uploads that a dead writer left on S3. Their parts are invisible, and cost money for ever.
+"""`abort_uploads`: aborts the multipart uploads that a dead writer left on S3. Their parts are invisible, but cost money.
 
-obstore cannot list uploads, so these two requests are made here, signed with version 4 of Amazon's signature. Google's store
-needs a rule of the bucket instead; Azure deletes parts by itself after a week.
+obstore cannot list uploads. So this module itself makes the two requests, which list and abort uploads, with signatures of
+version 4 of Amazon's scheme. On Google Cloud Storage a lifecycle rule of the bucket must abort uploads. Azure deletes the parts
+after a week.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ _UNRESERVED = "-_.~"
 
 @dataclass(frozen=True)
 class _Upload:
-    """An upload that was begun: the path of its file, and its id."""
+    """An unfinished multipart upload: the path of its file, and its id."""
 
     path: str
     upload_id: str
 
 
 def abort_uploads(storage: Storage, folder: str, is_meant: Callable[[str], bool]) -> int:
-    """Abort unfinished multipart uploads below a folder. Return how many.
+    """Abort unfinished multipart uploads of files below a folder; return how many were aborted.
 
-    A straggler that completes an aborted upload gets an error, and its file never appears. Storages that are not S3 have no
-    uploads. A failure is a warning: the parts are invisible to readers.
+    If a slow writer completes an aborted upload, it gets an error, and its file never appears. Storages other than S3 are left
+    alone. If a request fails, the user is warned, and no error is raised.
 
     Args:
         is_meant: is called with the path of each file that is being uploaded; returns whether its upload is to be aborted.
@@ -65,7 +66,10 @@ def abort_uploads(storage: Storage, folder: str, is_meant: Callable[[str], bool]
 
 
 def _find_keys(settings: ClientSettings) -> Mapping[str, str] | None:
-    """Return access key, secret key and token; None if only obstore knows them, and boto3's library is not installed."""
+    """Return access key, secret key and, if there is one, session token, by obstore's names.
+
+    None if access is anonymous, or if the keys come from the machine and botocore is not installed or finds none.
+    """
     if settings.credentials:
         return dict(settings.credentials)
     if dict(settings.config).get("skip_signature") == "true":
@@ -90,7 +94,7 @@ class _Requests:
     keys: Mapping[str, str]
 
     def list_uploads(self, prefix: str) -> Iterator[_Upload]:
-        """Yield the unfinished uploads of keys below a prefix."""
+        """Yield the unfinished uploads of files below the folder `prefix`, which is a key without slashes at its ends."""
         query = {"uploads": "", "prefix": f"{prefix}/" if prefix else ""}
         while True:
             answer = ElementTree.fromstring(self._send("GET", "", query))
@@ -103,7 +107,7 @@ class _Requests:
             query["upload-id-marker"] = _text(answer, "NextUploadIdMarker")
 
     def abort(self, upload: _Upload) -> None:
-        """Abort an upload: the store deletes its parts."""
+        """Abort an upload, so that the store deletes its parts. Ignore an upload that no longer exists."""
         try:
             self._send("DELETE", upload.path, {"uploadId": upload.upload_id})
         except urllib.error.HTTPError as e:
@@ -123,7 +127,13 @@ class _Requests:
             return bytes(answer.read())
 
     def _sign(self, method: str, host: str, target: str, query: str) -> dict[str, str]:
-        """Return the headers of a request without a body: its time, and the signature."""
+        """Return the headers of a request without a body, among them its time and signature.
+
+        Args:
+            method: the HTTP method.
+            target: the path of the request, URL-encoded.
+            query: the parameters of the request, URL-encoded and sorted.
+        """
         time = clock.utc_now().strftime("%Y%m%dT%H%M%SZ")
         headers = {"host": host, "x-amz-content-sha256": _NOTHING, "x-amz-date": time}
         if self.keys.get("token"):
@@ -144,7 +154,7 @@ class _Requests:
 
 
 def _address_of(settings: ClientSettings) -> str:
-    """Return the address of the bucket, as obstore makes it."""
+    """Return the URL of the bucket, as obstore builds it from the settings."""
     config = dict(settings.config)
     if config.get("virtual_hosted_style_request") == "true":
         return config["endpoint"]
@@ -153,12 +163,12 @@ def _address_of(settings: ClientSettings) -> str:
 
 
 def _name(element: ElementTree.Element) -> str:
-    """Return the name of an element without its namespace, which some stores leave out."""
+    """Return the name of an XML element without its namespace, which some stores leave out."""
     return element.tag.rpartition("}")[2]
 
 
 def _text(element: ElementTree.Element, name: str) -> str:
-    """Return the text of a child; "" if there is none."""
+    """Return the text of the child `name` of an XML element; "" if there is none."""
     for child in element:
         if _name(child) == name:
             return child.text or ""

@@ -1,11 +1,11 @@
 """`ObjectStorage`: files in S3, Google Cloud Storage or Azure Blob Storage, through obstore.
 
-A path is `/` and the key. There are no folders: a folder exists as long as there is a file below it. `write_new` is a
-conditional put, which stores execute atomically. What differs from a file system: `move_tree` copies and deletes file by file,
-and a file from `create` appears when it is complete.
+A path is `/` and the key of an object. There are no folders: a folder exists as long as there is a file below it. `write_new` is
+a conditional put: the store creates the object atomically, and only if its key is new. Two methods differ from a file system:
+`move_tree` copies and deletes file by file, and a file from `create` appears as a whole when its stream is closed.
 
-Hadoop creates empty objects named `folder/` for folders. obstore cannot delete them, and shows them in recursive listings as an
-empty file `folder`. `list_tree` leaves them out. `delete_tree` leaves them in the bucket, where they do no harm.
+Hadoop creates empty objects named `folder/` for folders. obstore cannot delete these objects, and lists each as an empty file
+`folder`. `list_tree` leaves them out. `delete_tree` leaves them in the bucket, where they do no harm.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ObjectStorage:
     Attributes:
         scheme: as the user wrote it, such as `s3a`.
         authority: bucket, or container and account, as the user wrote it.
-        settings: what a client needs. Holds secrets, which `repr` leaves out.
+        settings: address, credentials and times for obstore's client. Holds secrets, which `repr` leaves out.
     """
 
     scheme: str
@@ -122,8 +122,9 @@ class ObjectStorage:
     def write_new(self, path: str, data: bytes) -> None:
         """Create a file with a conditional put.
 
-        A put without an answer may have taken effect. Then the object is read: it carries the id of the call that created it. If
-        it is this call's, the put has succeeded. If it is another's, the name is taken. If there is none, the put is repeated.
+        If the store does not answer the put, it may have taken effect or not. Then the object is read: its metadata has the id of
+        the call of `write_new` that created it. If this call created it, the put has succeeded. If another call did, the name is
+        taken. If there is no object, the put is repeated.
 
         Raises:
             AlreadyExists: the path is taken.
@@ -164,7 +165,19 @@ class ObjectStorage:
         self._obstore.put(client, _key(path), data, mode="create", attributes={_CREATOR: creator}, use_multipart=False)
 
     def _look(self, path: str, data: bytes, creator: str, error: Exception) -> bool | None:
-        """Return whether a put without an answer took effect; None if there is no object. Raises CommitUnknown if unreadable."""
+        """Find out whether this call of `write_new` created the object, after a put that was not answered.
+
+        Args:
+            data: the content that the put sent.
+            creator: the id of the call.
+            error: the error of the put, for the message.
+
+        Returns:
+            True if this call created the object, False if another did; None if there is no object.
+
+        Raises:
+            CommitUnknown: the object cannot be read.
+        """
         try:
             return self._is_created_by(path, data, creator)
         except StorageError as e:
@@ -175,7 +188,10 @@ class ObjectStorage:
         )
 
     def _is_created_by(self, path: str, data: bytes, creator: str) -> bool | None:
-        """Whether the object was created by a call of `write_new`; None if there is no object."""
+        """Whether the call of `write_new` with the id `creator` created the object; None if there is no object.
+
+        If the store keeps no metadata of objects, the content is compared with `data` instead.
+        """
         try:
             found = self._call(path, lambda: self._obstore.get(self._store, _key(path)))
         except FileNotFoundError:
@@ -202,18 +218,18 @@ class ObjectStorage:
         return self._without_folder_objects(self._list_all(path))
 
     def _list_all(self, path: str) -> builtins.list[FileInfo]:
-        """Return everything below a folder, Hadoop's objects for folders too."""
+        """Return all objects below a folder, also the empty ones that Hadoop creates for folders."""
         files: builtins.list[FileInfo] = []
         for page in self._pages(path):
             files += page
         return files
 
     def list_tree_without(self, path: str, skipped: str, most_requests: int | None) -> builtins.list[FileInfo] | None:
-        """Return all files below a folder but those in one of its folders; None if that takes too many requests.
+        """Return all files below a folder, without those below its subfolder `skipped`; None if that takes too many requests.
 
         Args:
-            skipped: the name of the folder to leave out.
-            most_requests: how many requests the listing may take; None: any number.
+            skipped: the name of the subfolder to leave out.
+            most_requests: the greatest number of requests for the listing; None: any number.
         """
         files: builtins.list[FileInfo] = []
         for number, page in enumerate(self._pages(path, f"{_key(path)}/{skipped}".lstrip("/"))):
@@ -223,17 +239,17 @@ class ObjectStorage:
         return self._without_folder_objects(files)
 
     def _without_folder_objects(self, files: builtins.list[FileInfo]) -> builtins.list[FileInfo]:
-        """Leave out Hadoop's empty objects for folders."""
+        """Return the files of a listing without the empty objects that Hadoop creates for folders."""
         folders = {info.path.rsplit("/", 1)[0] for info in files}
         doubtful = {info.path for info in files if info.size_bytes == 0 and "." not in info.name[1:]}
         markers = folders | self._missing(sorted(doubtful - folders))
         return [info for info in files if info.size_bytes > 0 or info.path not in markers]
 
     def _missing(self, paths: Sequence[str]) -> set[str]:
-        """Return the paths at which there is no object.
+        """Return those of the paths at which there is no object. Makes one request per path.
 
-        Called for empty objects without an extension, which may be Hadoop's objects for empty folders. Hudi's empty files,
-        requested instants and markers, have extensions: they cost no request.
+        Called for empty files without an extension in a listing, each of which may stand for Hadoop's object `folder/`. Hudi's
+        own empty files (requested instants and markers) have extensions, so they cost no request.
         """
         if not paths:
             return set()
@@ -242,10 +258,11 @@ class ObjectStorage:
             return {path for path, info in zip(paths, found, strict=True) if info is None}
 
     def _pages(self, path: str, skipped: str = "") -> Iterator[builtins.list[FileInfo]]:
-        """Yield everything below a folder, page by page, in the order of the keys.
+        """Yield all objects below a folder, one list per page of the store's listing, in the order of the keys.
 
         Args:
-            skipped: the key of a folder that is left out. Pages that lie in it as a whole are not fetched.
+            skipped: the key of a folder whose objects are left out. Pages that have no other objects are not fetched; "" for
+                none.
         """
         prefix = _key(path)
         last_key: str | None = None
@@ -283,7 +300,7 @@ class ObjectStorage:
         return None
 
     def _head(self, path: str) -> FileInfo | None:
-        """Return size and modification time of an object; None if there is none."""
+        """Return path, size and modification time of an object; None if there is none."""
         try:
             return _info(self._call(path, lambda: self._obstore.head(self._store, _key(path))))
         except FileNotFoundError:
@@ -292,7 +309,7 @@ class ObjectStorage:
     # --- removing
 
     def delete(self, path: str) -> bool:
-        """Delete a file. The store does not say whether it existed, so it is looked up first."""
+        """Delete a file. The store does not say whether the file existed, so a request looks it up first."""
         if self._head(path) is None:
             return False
         self.delete_files([path])
@@ -319,7 +336,7 @@ class ObjectStorage:
             self.delete_files([info.path for info in page])
 
     def remove_empty(self, path: str) -> bool:
-        """Return whether there is no file below a folder: then the folder does not exist."""
+        """Return whether the folder does not exist, because no file is below it. Deletes nothing: there are no empty folders."""
         found = self.stat(path)
         return found is None or not found.is_dir
 
@@ -350,7 +367,7 @@ class ObjectStorage:
 
 
 def delete_trees(storage: Storage, paths: Sequence[str]) -> None:
-    """Delete several folders and everything below them. An object store deletes the files of all of them together."""
+    """Delete several folders and everything below them. On an object store, requests delete files of several folders at once."""
     if not isinstance(storage, ObjectStorage):
         for path in paths:
             storage.delete_tree(path)
@@ -370,10 +387,14 @@ def has_whole_files(storage: Storage) -> bool:
 def list_tree_without(
     storage: Storage, path: str, skipped: str, most_requests: int | None = None
 ) -> builtins.list[FileInfo] | None:
-    """Return all files below a folder but those in one of its folders, by one recursive listing.
+    """Return all files below a folder, without those below its subfolder `skipped`, by one recursive listing.
+
+    Args:
+        skipped: the name of the subfolder to leave out.
+        most_requests: the greatest number of requests for the listing; None: any number.
 
     Returns:
-        The files, sorted by path; None if the storage has no recursive listing, or if it takes more requests than that.
+        The files, sorted by path; None if the storage has no recursive listing, or if the listing takes more requests.
     """
     return storage.list_tree_without(path, skipped, most_requests) if isinstance(storage, ObjectStorage) else None
 

@@ -1,9 +1,9 @@
 """Clients of object stores: `ClientSettings`, a picklable value, and `client_of`, which returns the process's client for it.
 
 A client holds connections and threads of Rust, so it is never pickled: the settings travel to the workers, and each process makes
-its own client at first use. obstore cannot be used in a process that was forked from one that used it already: its threads are
-gone, and a call would wait forever. `client_of` raises an error there instead. Spark's worker daemon uses no storage before it
-forks, so its workers are not affected.
+its own client at first use. obstore cannot be used in a process that was forked from a process which has used obstore: its
+threads do not exist in the fork, and a call would wait forever. In a forked process `client_of` raises an error. Spark's worker
+daemon uses no storage before it forks, so its workers are not affected.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _EXTRAS = {"s3": "s3", "gcs": "gcs", "azure": "azure"}
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """Everything that a client needs. Holds secrets, which `repr` leaves out.
+    """Everything that a client of obstore needs, for one bucket. Holds secrets, which `repr` leaves out.
 
     Attributes:
         config: obstore's settings that are not credentials.
-        credentials: keys, tokens and secrets. Empty if the client finds its own, such as the role of a machine.
-        found: where each setting was found, with secrets masked.
-        stall_ms: a store that sends nothing for so long counts as failed.
-        retry_ms: the time in which a request is repeated.
+        credentials: keys, tokens and secrets. Empty if the client itself finds credentials, such as the role of the machine.
+        found: the settings that were found, each with its place. Secrets are masked.
+        stall_ms: a request fails if the store sends nothing for this time.
+        retry_ms: a failed request is repeated within this time.
     """
 
     kind: Kind
@@ -51,15 +51,23 @@ class ClientSettings:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """All values that must not appear in messages."""
+        """The values of all credentials, which must not appear in messages."""
         return tuple(value for _, value in self.credentials if value)
 
     def origin(self, name: str) -> str:
-        """Return where a setting was found; "the default" if no place has it."""
+        """Return the place in which a setting was found, for messages; "the default" if no place has it.
+
+        Args:
+            name: the name of the setting, such as "s3 endpoint".
+        """
         return next((each.origin for each in self.found if each.name == name), "the default")
 
     def value(self, name: str) -> str | None:
-        """Return the shown value of a setting; None if no place has it."""
+        """Return the value of a setting as messages show it, masked if it is secret; None if no place has it.
+
+        Args:
+            name: the name of the setting, such as "s3 endpoint".
+        """
         return next((each.value for each in self.found if each.name == name), None)
 
 
@@ -70,11 +78,11 @@ _first_user: list[int] = []
 
 
 def client_of(settings: ClientSettings, *, repeats: bool = True) -> Any:
-    """Return this process's client for some settings.
+    """Return this process's client with some settings. The first call makes it.
 
     Args:
-        repeats: whether the client repeats failed requests by itself. False for conditional puts: after a repeated request, "the
-            file exists" may be the answer to the first one, which had succeeded.
+        repeats: whether the client itself repeats failed requests. False for conditional puts: if the first request succeeded and
+            its answer was lost, the store answers the repeated one with "the file exists".
 
     Raises:
         Unsupported: obstore is not installed.
@@ -99,8 +107,11 @@ def client_of(settings: ClientSettings, *, repeats: bool = True) -> Any:
 def import_obstore(kind: str) -> Any:
     """Return the module obstore.
 
+    Args:
+        kind: the kind of store, for the error: s3, gcs or azure.
+
     Raises:
-        Unsupported: it is not installed.
+        Unsupported: obstore is not installed.
     """
     try:
         import obstore
@@ -130,7 +141,7 @@ def _make_client(settings: ClientSettings, repeats: bool) -> Any:
 
 
 def _constant(keys: dict[str, str]) -> Callable[[], dict[str, Any]]:
-    """Return a provider of credentials that do not change."""
+    """Return a function that obstore calls for credentials, and that always returns `keys`."""
     credential = {"token": None, **keys, "expires_at": None}
     return lambda: credential
 
@@ -147,7 +158,13 @@ def _client_options(settings: ClientSettings) -> dict[str, Any]:
 
 
 def _retry_config(settings: ClientSettings, repeats: bool) -> dict[str, Any]:
-    """Return obstore's settings of repeats: pauses that double from 100 ms to 5 s, with jitter, within the total time."""
+    """Return obstore's settings for repeating failed requests.
+
+    The pauses double from 100 ms to 5 s, with random deviations. All repeats are within `retry_ms` of the settings.
+
+    Args:
+        repeats: whether requests are repeated at all.
+    """
     return {
         "max_retries": 20 if repeats else 0,
         "retry_timeout": timedelta(milliseconds=settings.retry_ms),

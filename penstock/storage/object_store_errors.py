@@ -1,8 +1,8 @@
-"""Converts errors of object stores to Penstock's: each names the path, what was wrong, the setting and the fix. No secrets.
+"""Converts errors of object stores to Penstock's errors. A message names the path, what is wrong, the setting and the fix.
 
-obstore's errors are few classes with a text in which the store's own answer stands: an HTTP status and, in XML, a code. The text
-may show an address with a signature in it, so everything after a question mark and all secrets are cut out. Errors are raised
-without their cause for the same reason: a traceback prints causes too.
+obstore has few classes of errors. The text of an error contains the store's own answer: an HTTP status and, in XML, a code. The
+text may also contain an address with a signature, so everything after a question mark and all secrets are cut out. For the same
+reason errors are raised without their cause: a traceback would print the cause.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ _WORDS = {
 
 
 def status_of(error: BaseException) -> int | None:
-    """Return the HTTP status in the text of an error; None if the store sent no answer."""
+    """Return the HTTP status in the text of an error of obstore; None if the text has none, because the store did not answer."""
     found = _STATUS.search(str(error))
     return int(found[1]) if found else None
 
 
 def code_of(error: BaseException) -> str:
-    """Return the store's own code in the text of an error, such as `NoSuchBucket`; "" if it sent none."""
+    """Return the store's own code in the text of an error of obstore, such as `NoSuchBucket`; "" if the text has none."""
     found = _CODE.search(str(error))
     return found[1] if found else ""
 
 
 def is_unanswered(error: BaseException) -> bool:
-    """Whether the request may have taken effect or not: no answer came, or the store reported a failure of its own."""
+    """Whether a failed request may have taken effect: the store did not answer, or reported a failure of its own."""
     if isinstance(error, FileNotFoundError | PenstockError | ValueError):
         return False
     status = status_of(error)
@@ -65,7 +65,10 @@ def is_unanswered(error: BaseException) -> bool:
 
 
 def repeat_listing(action: Callable[[], T]) -> T:
-    """Run a listing again if its answer was cut off or damaged on its way. obstore repeats only requests without an answer."""
+    """Call `action`, which lists objects, and return its result. Call it again if the store's answer is cut off or damaged.
+
+    obstore itself repeats only requests without an answer.
+    """
     for attempt in range(1, _LISTING_ATTEMPTS):
         try:
             return action()
@@ -77,7 +80,7 @@ def repeat_listing(action: Callable[[], T]) -> T:
 
 
 def mask_secrets(text: str, settings: ClientSettings) -> str:
-    """Return a text of obstore without secrets, signatures and debug output, on one line."""
+    """Return the text of an obstore error on one line, cut short, without secrets, query strings of URLs and debug output."""
     text = text.split("\n\nDebug source")[0]
     text = _QUERY.sub(f"?{MASK}", text)
     for secret in settings.secrets:
@@ -86,7 +89,11 @@ def mask_secrets(text: str, settings: ClientSettings) -> str:
 
 
 def convert(error: BaseException, settings: ClientSettings, uri: str) -> Exception:
-    """Return Penstock's error for an error of obstore."""
+    """Return Penstock's error for an error of obstore. An error of Penstock is returned unchanged.
+
+    Args:
+        uri: the path of the file or folder, for the message.
+    """
     kind = type(error).__name__
     code = code_of(error)
     if isinstance(error, PenstockError):
@@ -100,7 +107,11 @@ def convert(error: BaseException, settings: ClientSettings, uri: str) -> Excepti
 
 
 def _explain(error: BaseException, settings: ClientSettings, code: str) -> tuple[int, str]:
-    """Return an error number, and a sentence with what was wrong and how to repair it."""
+    """Return an error number (errno), and a sentence with what is wrong and how to repair it.
+
+    Args:
+        code: the store's own code in the error; "" if there is none.
+    """
     bucket_word, endpoint_name, key_name, key_places = _WORDS[settings.kind]
     status = status_of(error)
     text = mask_secrets(str(error), settings)
@@ -135,7 +146,11 @@ def _explain(error: BaseException, settings: ClientSettings, code: str) -> tuple
 
 
 def call(settings: ClientSettings, uri: str, action: Callable[[], T]) -> T:
-    """Run an action with obstore's client, and convert its errors."""
+    """Call `action`, which uses obstore's client, and return its result. Convert its errors to Penstock's.
+
+    Args:
+        uri: the path of the file or folder, for messages.
+    """
     try:
         return action()
     except Exception as e:

@@ -1,4 +1,4 @@
-"""Streams of object stores: `open_reader`, random access with few requests; `Upload`, a multipart upload of bounded memory."""
+"""Streams of object stores: `open_reader`, random access with few requests; `Upload`, a multipart upload in bounded memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ _PARTS_AT_ONCE = 2
 
 
 def open_reader(settings: ClientSettings, key: str, uri: str) -> RangeReader:
-    """Open an object for reading. One request, which also fetches the end of the object; two requests on Azure.
+    """Open an object for reading. One request fetches the end of the object and its size; on Azure, two requests.
+
+    Args:
+        key: the key of the object.
+        uri: its path, for messages.
 
     Raises:
         FileNotFoundError: there is no object.
@@ -36,7 +40,7 @@ def open_reader(settings: ClientSettings, key: str, uri: str) -> RangeReader:
 
 
 def _fetch_tail(settings: ClientSettings, key: str) -> tuple[bytes, int]:
-    """Return the end of an object, and the size of the object."""
+    """Return the last bytes of an object (`TAIL_BYTES`, or the whole object if it is smaller), and the object's size."""
     obstore = import_obstore(settings.kind)
     client = client_of(settings)
     if settings.kind == "azure":  # Azure knows no ranges from the end
@@ -58,11 +62,15 @@ def _fetch_tail(settings: ClientSettings, key: str) -> tuple[bytes, int]:
 
 
 class Upload:
-    """A new file of an object store, for `pa.PythonFile`. The file appears as a whole when the stream is closed.
+    """A new file of an object store: the file-like object inside the stream that `create` returns.
+
+    The file appears as a whole when the stream is closed.
 
     Args:
+        key: the key of the object.
+        uri: its path, for messages.
         refuse_existing: raises AlreadyExists if the file exists. Called before an upload of several parts begins.
-        put_whole: creates the file with one request, for files that fit in one part.
+        put_whole: creates the file with one request. Called at the end if the content fits in one part.
     """
 
     def __init__(
@@ -84,7 +92,7 @@ class Upload:
         self.closed = False
 
     def write(self, data: Any) -> int:
-        """Append bytes to the file. Waits while too many parts are under way."""
+        """Append bytes to the file. Wait if too many parts are being sent."""
         view = memoryview(data).cast("B")
         self._written += len(view)
         if self._writer is None and len(self._buffer) + len(view) <= PART_BYTES:
@@ -151,7 +159,7 @@ class Upload:
         self._end_upload()
 
     def _end_upload(self) -> None:
-        """Let obstore abort the upload, which it does if the `with` block of its writer ends with an error."""
+        """Make obstore abort the upload: its writer does so if its `with` block ends with an error, which is simulated."""
         writer, self._writer = self._writer, None
         if writer is not None:
             error = RuntimeError("aborted")
@@ -160,19 +168,19 @@ class Upload:
 
 
 class Abortable(Protocol):
-    """A stream that can be dropped."""
+    """The part of a file-like object that `writable_file` needs besides writing: it can be aborted."""
 
     def abort(self) -> None:
-        """Drop everything that was written. No file appears."""
+        """Drop everything that was written, so that no file appears."""
 
 
 def writable_file(upload: Abortable) -> pa.NativeFile:
-    """Return the stream of a new file, which a `with` block that ends with an error aborts."""
+    """Return an Arrow stream that writes to a file-like object. If its `with` block ends with an error, it aborts the file."""
     return _WritableFile(upload, mode="w")
 
 
 class _WritableFile(pa.PythonFile):  # type: ignore[misc]
-    """The stream that `create` returns. A `with` block that ends with an error aborts the upload."""
+    """The Arrow stream that `create` returns. If its `with` block ends with an error, it aborts the file."""
 
     def __init__(self, upload: Abortable, mode: str) -> None:
         # Arrow's own constructor, which runs before this one, receives the same arguments.
@@ -185,5 +193,5 @@ class _WritableFile(pa.PythonFile):  # type: ignore[misc]
             self.close()
 
     def abort(self) -> None:
-        """Drop everything that was written. No file appears."""
+        """Drop everything that was written, so that no file appears."""
         self._upload.abort()

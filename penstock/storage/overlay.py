@@ -1,4 +1,4 @@
-"""`OverlayStorage`: another storage with some files added and some hidden. It shows a table as it would be after a commit."""
+"""`OverlayStorage`: a storage with some files added and some hidden. It shows a table as it would be after a commit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.storage.base import FileInfo, Storage
 
 @dataclass(frozen=True)
 class OverlayStorage:
-    """The files of another storage, with some added and some hidden. It is read only, and pickled to workers."""
+    """The files of another storage, with some files added and some hidden. It is read-only, and is pickled to workers."""
 
     inner: Storage
     #: (path, content) of each added file.
@@ -96,7 +96,7 @@ class OverlayStorage:
         return self.inner.uri(path)
 
     def _find_added(self, path: str) -> bytes | None:
-        """Return the content of an added file; None if the file is not an added one."""
+        """Return the content of the added file at a path; None if no file was added there."""
         return dict(self.added).get(path)
 
     def _check_visible(self, path: str) -> None:

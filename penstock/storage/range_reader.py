@@ -12,12 +12,14 @@ _MOST_AHEAD_BYTES = 8 * 1024 * 1024
 
 
 class RangeReader:
-    """A remote file, for `pa.PythonFile`. Opening it fetches the end of the file, so that a Parquet footer costs one request.
+    """A remote file: the file-like object inside the stream that `open` returns.
+
+    The end of the file is fetched when the file is opened, so that reading a Parquet footer costs no further request.
 
     Args:
         tail: the last bytes of the file.
-        size: the size of the file.
-        fetch: returns the bytes of a range (start, end).
+        size: the size of the file in bytes.
+        fetch: is called with the first byte of a range and the byte after its last one; returns the bytes of the range.
     """
 
     def __init__(self, tail: bytes, size: int, fetch: Callable[[int, int], bytes]) -> None:
@@ -32,7 +34,7 @@ class RangeReader:
         self.closed = False
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes."""
+        """Return the next `size` bytes, or fewer at the end of the file; all remaining bytes if `size` is negative."""
         end = self._size if size is None or size < 0 else min(self._size, self._position + size)
         start = self._position
         if start >= end:
@@ -52,19 +54,24 @@ class RangeReader:
         return self._block[start - self._block_start : end - self._block_start]
 
     def _fetch_block(self, start: int, end: int, *, reads_on: bool) -> None:
-        """Fetch at least a range. A reader that continues where the last block ended gets more and more ahead."""
+        """Fetch the bytes from `start` to `end` and some more after them, and keep them as the current block.
+
+        Args:
+            reads_on: whether the range begins where the last block ended. Then twice as many bytes are fetched ahead as the last
+                time, up to 8 MiB.
+        """
         self._ahead = min(2 * self._ahead, _MOST_AHEAD_BYTES) if reads_on else _LEAST_BYTES
         end = min(max(end, start + self._ahead), self._tail_start)
         self._block = self._fetch(start, end)
         self._block_start = start
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Move to a position: from the start (0), from here (1) or from the end (2)."""
+        """Move to a position and return it. `whence` says what `offset` counts from: 0 the start, 1 the position, 2 the end."""
         self._position = offset + (0, self._position, self._size)[whence]
         return self._position
 
     def tell(self) -> int:
-        """Return the position."""
+        """Return the position in the file."""
         return self._position
 
     def size(self) -> int:
@@ -83,7 +90,7 @@ class RangeReader:
         """Do nothing: the file is not written."""
 
     def close(self) -> None:
-        """Drop the bytes that are kept."""
+        """Drop the bytes that are held in memory."""
         self._block = b""
         self._tail = b""
         self.closed = True

@@ -21,6 +21,10 @@ from penstock.storage.settings import Sources, explain_found
 def open_object_store(path: str, sources: Sources) -> tuple[Storage, str]:
     """Return the storage of a bucket, and the path in the bucket.
 
+    Args:
+        path: the path with its scheme, such as `s3a://bucket/folder`.
+        sources: the places where settings are looked up.
+
     Raises:
         OptionError: the path names no bucket, or a setting has a wrong value.
         Unsupported: obstore is not installed, or a setting is not supported.
@@ -52,7 +56,7 @@ def open_hdfs(path: str, sources: Sources) -> tuple[Storage, str]:
 
 
 def explain_remote(storage: Storage, path: str) -> str:
-    """Return one line per setting of a remote storage: its value, masked if secret, and where it was found."""
+    """Return the path with its scheme, then one line per setting: its value, masked if secret, and where it was found."""
     if isinstance(storage, ObjectStorage):
         found = storage.settings.found
     elif isinstance(storage, HdfsStorage):

@@ -86,7 +86,7 @@ _PROVIDER_KINDS = {
 
 
 def find_s3_settings(bucket: str, sources: Sources) -> ClientSettings:
-    """Return the settings for a bucket.
+    """Return the settings of the client for a bucket.
 
     Raises:
         OptionError: a setting has a wrong value, or a secret key is missing.
@@ -108,7 +108,7 @@ def find_s3_settings(bucket: str, sources: Sources) -> ClientSettings:
 
 
 def _with_bucket_settings(bucket: str, hadoop: Mapping[str, str]) -> dict[str, str]:
-    """Return Hadoop's settings with those of the bucket in the place of the general ones."""
+    """Return Hadoop's settings, in which the values of `fs.s3a.bucket.<bucket>.<key>` replace those of `fs.s3a.<key>`."""
     prefix = f"fs.s3a.bucket.{bucket}."
     merged = dict(hadoop)
     for key, value in hadoop.items():
@@ -118,10 +118,12 @@ def _with_bucket_settings(bucket: str, hadoop: Mapping[str, str]) -> dict[str, s
 
 
 def _load_profile(sources: Sources) -> None:
-    """Read the profile of AWS's files into the sources.
+    """Read the profile from the files of AWS (`~/.aws/credentials` and `~/.aws/config`), and store it in `sources.profile`.
+
+    If no setting names a profile, it is the profile `default`.
 
     Raises:
-        OptionError: a profile was asked for and does not exist.
+        OptionError: the profile that a setting names does not exist.
     """
     named = sources.get(PROFILE)
     profile = named or "default"
@@ -140,7 +142,7 @@ def _load_profile(sources: Sources) -> None:
 
 
 def _find_endpoint(bucket: str, sources: Sources) -> dict[str, str]:
-    """Return endpoint, region and style of addresses as obstore takes them."""
+    """Return endpoint, region and style of addresses as a dict of obstore's settings."""
     config: dict[str, str] = {}
     endpoint = sources.get(ENDPOINT)
     uses_ssl = sources.get_flag(SSL) is not False
@@ -173,7 +175,10 @@ def _is_address(host: str) -> bool:
 
 
 def _find_credentials(sources: Sources) -> dict[str, str] | None:
-    """Return keys; an empty map if each process finds its own, such as the role of a machine; None if anonymous."""
+    """Return credentials by obstore's names; None for anonymous access.
+
+    The dict is empty if no place has keys. Then the client of each process uses the role of its machine, container or service.
+    """
     if sources.get_flag(ANONYMOUS):
         return None
     for kind in _provider_kinds(sources):
@@ -188,7 +193,13 @@ def _find_credentials(sources: Sources) -> dict[str, str] | None:
 
 
 def _provider_kinds(sources: Sources) -> list[str]:
-    """Return where to look for keys, in order, from Hadoop's list of provider classes; everywhere if there is no list."""
+    """Return the kinds of places in which keys are looked up, in order, from Hadoop's list of provider classes.
+
+    Without that list, keys are looked up in all places.
+
+    Raises:
+        Unsupported: a provider class is not known.
+    """
     names = sources.get(PROVIDERS)
     if names is None:
         return [_ANYWHERE]
@@ -207,7 +218,16 @@ def _provider_kinds(sources: Sources) -> list[str]:
 
 
 def _keys_of_one_place(sources: Sources, kind: str) -> dict[str, str]:
-    """Return access key, secret key and token from the first place that has an access key; an empty map if none has one."""
+    """Return access key, secret key and session token, by obstore's names, from the first place that has an access key.
+
+    The dict is empty if no place has one.
+
+    Args:
+        kind: the only place to look in, or the constant for all places.
+
+    Raises:
+        OptionError: the place has an access key and no secret key.
+    """
     if kind == _AMBIENT:
         return {}
     for place in ("hadoop", "environment", "profile", "option"):
@@ -229,7 +249,7 @@ def _keys_of_one_place(sources: Sources, kind: str) -> dict[str, str]:
 
 
 def _only(setting: Setting, place: str) -> Setting:
-    """Return a setting that is looked up in one place only."""
+    """Return a copy of a setting that is looked up in one place only: hadoop, environment, profile or option."""
     return replace(
         setting,
         hadoop=setting.hadoop if place == "hadoop" else (),

@@ -46,10 +46,14 @@ _read_session_settings: Callable[[], Mapping[str, str]] = dict
 
 
 def use_session_settings(read: Callable[[], Mapping[str, str]]) -> None:
-    """Let `open_storage` take the settings of the session, such as `fs.s3a.endpoint`, from a function.
+    """Register a function that returns the settings of the session, such as `fs.s3a.endpoint`. `open_storage` calls it.
 
     Paths are opened in many places, and as in Spark the settings of the session apply to all of them. The function is called only
-    for a path of a remote storage. In a worker there is none: a storage that is pickled to it has its settings.
+    for a path of a remote storage. No function is registered in a worker: a storage that is pickled to a worker holds its
+    settings.
+
+    Args:
+        read: the function.
     """
     global _read_session_settings
     _read_session_settings = read
@@ -76,7 +80,9 @@ def open_storage(path: str, settings: Mapping[str, str] | None = None) -> tuple[
 
 
 def explain_storage(path: str, settings: Mapping[str, str] | None = None) -> str:
-    """Return what was found about the storage of a path and where: one line per setting, secrets masked.
+    """Return text on the storage of a path: for a remote one, the path, then a line per setting with its value and place.
+
+    Secrets are masked. For other storages, which have no settings, the text is the storage's class and the path.
 
     Raises:
         OptionError, Unsupported: as `open_storage`.

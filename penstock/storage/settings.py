@@ -1,8 +1,8 @@
 """Finds the settings of a remote storage, in three places in a fixed order.
 
-A setting is looked up in three places: the Hadoop settings of the session (`fs.s3a.*`, `fs.gs.*`, `fs.azure.*`, `dfs.*`), the
-environment and files of the cloud (`AWS_*`, `~/.aws`, `GOOGLE_APPLICATION_CREDENTIALS`, `AZURE_*`), and the options
-`penstock.storage.*`. The first place that has the setting wins. `Found` records the place, for error messages and for `explain`.
+The places are: the Hadoop settings of the session (`fs.s3a.*`, `fs.gs.*`, `fs.azure.*`, `dfs.*`), the environment and files of
+the cloud (`AWS_*`, `~/.aws`, `GOOGLE_APPLICATION_CREDENTIALS`, `AZURE_*`), and the options `penstock.storage.*`. The first place
+that has the setting wins. `Found` records the place, for error messages and for `explain`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Setting:
 
     @property
     def places(self) -> str:
-        """All places where the setting can be set, for messages."""
+        """Names under which a user can set the setting, for messages: one per place (Hadoop, environment, option)."""
         keys = [*self.hadoop[-1:], *self.environment[:1]]
         if self.option is not None:
             keys.append(self.option.key)
@@ -53,7 +53,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Found:
-    """A setting that was found: its name, its value (masked if it is a secret), and the place."""
+    """A setting that was found: its name, its value (masked if it is a secret), and the place as a text for messages."""
 
     name: str
     value: str
@@ -65,7 +65,7 @@ class Found:
 
 @dataclass
 class Sources:
-    """The places where settings are looked up for one path, and what was found there so far."""
+    """The places where settings are looked up for one path, and the settings that were found there so far."""
 
     hadoop: Mapping[str, str]
     options: Mapping[str, str]
@@ -76,10 +76,11 @@ class Sources:
 
     @classmethod
     def of(cls, settings: Mapping[str, str] | None, environment: Mapping[str, str] | None = None) -> Sources:
-        """Split the settings of a caller into Hadoop's and Penstock's; take the environment of this process.
+        """Return the sources for the settings of a caller.
 
         Args:
             settings: Hadoop keys, with or without the prefix `spark.hadoop.`, and options `penstock.storage.*`.
+            environment: environment variables; None: those of this process.
         """
         hadoop: dict[str, str] = {}
         options: dict[str, str] = {}
@@ -91,7 +92,7 @@ class Sources:
         return cls(hadoop, options, os.environ if environment is None else environment)
 
     def get(self, setting: Setting) -> str | None:
-        """Return the value of a setting, from the first place that has it; None if no place has it."""
+        """Return the value of a setting from the first place that has it, and record it in `found`; None if no place has it."""
         return self._first(
             setting,
             [
@@ -103,10 +104,10 @@ class Sources:
         )
 
     def get_flag(self, setting: Setting) -> bool | None:
-        """Return a setting that is true or false; None if no place has it.
+        """Return the value of a setting that is `true` or `false`; None if no place has it.
 
         Raises:
-            OptionError: the value is neither.
+            OptionError: the setting has another value.
         """
         text = self.get(setting)
         if text is None:
@@ -116,7 +117,7 @@ class Sources:
         return text.lower() == "true"
 
     def get_number(self, option: Option[int]) -> int:
-        """Return the value of an option of Penstock that is a number, or its default."""
+        """Return the value of one of Penstock's own options with a whole number; its default if it is not set."""
         raw = self.options.get(option.key)
         return option.default if raw is None else option.read(raw)
 
@@ -133,7 +134,10 @@ class Sources:
         return None
 
     def _option_place(self, setting: Setting) -> Sequence[tuple[Mapping[str, str], str, str]]:
-        """Return the place of the setting's option. The option is parsed, so that a wrong value raises OptionError."""
+        """Return the setting's option as a list with one place, (values, key, description); empty if the option is not set.
+
+        The option is parsed, so that a wrong value raises OptionError.
+        """
         option = setting.option
         if option is None or option.key not in self.options:
             return ()
@@ -144,7 +148,7 @@ def read_ini(path: str) -> Mapping[str, Mapping[str, str]]:
     """Return the sections of an INI file such as `~/.aws/credentials`; an empty map if the file does not exist.
 
     Raises:
-        OptionError: the file cannot be read or parsed. The message has no content of the file, because it holds secrets.
+        OptionError: the file cannot be read or parsed. The message quotes nothing from the file, which holds secrets.
     """
     parser = configparser.ConfigParser(interpolation=None)
     try:
@@ -161,6 +165,9 @@ def read_ini(path: str) -> Mapping[str, Mapping[str, str]]:
 
 def read_key_file(path: str, origin: str) -> str:
     """Return the content of a file with credentials.
+
+    Args:
+        origin: the place that names the file, for the error.
 
     Raises:
         OptionError: the file cannot be read.
