@@ -74,7 +74,8 @@ class PayloadError(PenstockError):
 class ValidationFailed(PenstockError):
     """Raised if a validator refuses a commit. The write was undone, the table is as it was before. Fix the data.
 
-    If a query of the options failed, the attributes have the query, and its expected and found result, as texts.
+    If the validator runs an SQL query from the options, the attributes hold the query, the expected result and the result that it
+    would return, as texts. Otherwise they are None.
     """
 
     query: str | None = None

@@ -143,7 +143,7 @@ def metastore_types() -> Any:
 class Metastore:
     """A connection to a Hive metastore. `call` calls a function of `METASTORE_IDL`. Close it after use, or use `with`.
 
-    A connection is not for several threads.
+    Only one thread may use a connection.
     """
 
     def __init__(self, address: str, client: Any) -> None:
@@ -173,7 +173,10 @@ class Metastore:
         raise CatalogError(f"no Hive metastore answers at {', '.join(problems)}; start it, or correct {option}")
 
     def call(self, function: str, *arguments: object) -> Any:
-        """Call a function of the metastore and return its result. Errors are those of `METASTORE_IDL` and of the connection."""
+        """Call a function of the metastore and return its result.
+
+        Raises the exceptions that `METASTORE_IDL` declares, and the errors of Thrift and of the connection.
+        """
         return getattr(self._client, function)(*arguments)
 
     def close(self) -> None:

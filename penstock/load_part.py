@@ -1,4 +1,4 @@
-"""Imports a class or function by the text that a table of names of the package holds, such as `LOCKS` or `INDEXES`."""
+"""Imports a class or function by a reference `module:name`, as maps of the package such as `LOCKS` or `INDEXES` hold it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def load_part(reference: str) -> Any:
-    """Import a class or function, for a reference such as `penstock.index.simple:SimpleIndex`.
+    """Import and return the class or function of a reference such as `penstock.index.simple:SimpleIndex`.
 
     Args:
         reference: a constant of the package, never a text from an option or from a table's files.

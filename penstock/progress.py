@@ -39,9 +39,9 @@ class StageTime:
 
 @dataclass(frozen=True)
 class TaskProgress:
-    """The number of tasks of a running stage, and a function `begun` that returns how many of them have begun.
+    """How many tasks a running stage has, and a function `begun` that returns how many of its tasks have begun.
 
-    The function is called twice a second while progress is shown.
+    `begun` is called twice a second while progress is shown.
     """
 
     total: int
@@ -63,9 +63,10 @@ class Stages:
 
     Args:
         title: the operation and the table, such as "upsert trips".
-        mode: the value of `penstock.progress`: "on", "off", or "auto" for a terminal or a notebook.
+        mode: the value of `penstock.progress`: "on", "off", or "auto" to show stages in a terminal or a notebook.
         around: a function that is called for each stage with "<title>: <activity of the stage>". It returns a context manager,
-            which is entered while the stage runs. Writes and services tag their Spark jobs with it.
+            which is entered while the stage runs. Writes and services pass a function that names the stage's Spark jobs. None: no
+            context manager is entered.
     """
 
     def __init__(
@@ -94,11 +95,14 @@ class Stages:
 
     @property
     def seconds(self) -> float:
-        """The seconds since the operation began."""
+        """The seconds since the object was made, that is, since the first attempt of the operation began."""
         return clock.monotonic_s() - self._began
 
     def restart(self, title: str) -> None:
-        """Begin the operation, or begin it again, under a new title. Only the conflicts of an earlier attempt are kept."""
+        """Begin the operation, or begin it again, under a new title. Finished stages of an earlier attempt are forgotten.
+
+        The conflicts of earlier attempts are kept, and `seconds` still counts from the first one.
+        """
         self.title = title
         self.done.clear()
         self._finished.clear()
@@ -118,7 +122,8 @@ class Stages:
             name: the name of the stage in `done`.
             doing: the activity that the user sees, such as "writing files".
             tasks: the tasks of the stage, to show how many have begun; None: no number is shown.
-            starts_jobs: whether the stage may start Spark jobs. If not, `around` is not called, which takes a call of the JVM.
+            starts_jobs: whether the stage may start Spark jobs. If not, the context manager that names them (`around` of
+                `Stages`) is not entered, which saves a call of the JVM.
         """
         check_interrupt()
         notes = StageNotes()
@@ -141,7 +146,7 @@ class Stages:
     def to_text(self) -> str:
         """Return the seconds, rows and bytes of each finished stage as JSON, for the extra metadata of a commit.
 
-        After conflicts the JSON has them too, as `conflicts`.
+        If the operation ran again after conflicts with other writers, the JSON also lists the conflicts.
         """
         stages: dict[str, object] = {}
         for stage in self.done:
@@ -151,10 +156,10 @@ class Stages:
         return json.dumps(stages)
 
     def _summarize(self, error: BaseException | None) -> tuple[str, str]:
-        """Return the outcome of the operation, such as "done in 1.20 s", and details on its stages.
+        """Return (outcome of the operation, details), such as "done in 1.20 s" and a list of its stages, for the display.
 
         Args:
-            error: the error that ended the operation; None: it succeeded.
+            error: the error that ended the operation; None: it succeeded or was given up.
         """
         seconds = f"{clock.monotonic_s() - self._began:.2f} s"
         if error is None and not self._reason_to_give_up:
@@ -185,7 +190,11 @@ def _make_display(mode: str) -> _Display | None:
 
 
 class _Display(ABC):
-    """Shows the stages of one operation. A thread updates the running stage."""
+    """Base class of the displays: shows the stages of one operation. A thread updates the stage that is running.
+
+    In all methods `title` is the operation and the table, and `doing` the activity of the stage, such as "merging into 3 file
+    groups".
+    """
 
     def __init__(self) -> None:
         self._over = threading.Event()
@@ -211,7 +220,7 @@ class _Display(ABC):
         """Show the outcome of the whole operation."""
 
     def _watch(self, title: str, doing: str, tasks: TaskProgress | None) -> None:
-        """Update the running stage until it is over. Runs in a thread."""
+        """Update the display of the running stage until the stage has ended. Runs in a thread."""
         began = clock.monotonic_s()
         while not self._over.wait(_REFRESH_EVERY_S):
             with suppress(Exception):  # counting may fail, as a listing of markers does: the operation must not
@@ -222,11 +231,16 @@ class _Display(ABC):
 
     @abstractmethod
     def _begin_stage(self, title: str, doing: str) -> None:
-        """Show that the stage `title` has begun, as `doing`: what the stage does, such as "merging into 3 file groups"."""
+        """Show that a stage has begun, whose activity is `doing`."""
 
     @abstractmethod
     def _update_stage(self, title: str, doing: str, counted: str, seconds: float) -> None:
-        """Show how many tasks of the running stage have begun (empty: not known), and for how many seconds it has run."""
+        """Show how far the running stage has come.
+
+        Args:
+            counted: how many of its tasks have begun, such as "3 of 8"; empty: not known.
+            seconds: for how long the stage has run.
+        """
 
     @abstractmethod
     def _end_stage(self, title: str, doing: str, seconds: float, notes: StageNotes) -> None:

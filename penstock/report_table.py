@@ -1,4 +1,4 @@
-"""`ReportTable`: a table of texts for the user, as plain text, as HTML for notebooks, or as a table of the library rich.
+"""`ReportTable`: rows of text cells for the user, rendered as plain text, as HTML for notebooks, or by the library rich.
 
 All results that print as tables are rendered here. Names of partitions, columns and keys are data: HTML is escaped, and
 characters that a terminal would obey, such as the escape character, are written as `\\x1b`. The HTML names no color and no
@@ -34,7 +34,7 @@ class ColumnHead(NamedTuple):
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A table of texts, with a heading of one or more lines above it.
+    """Rows of text cells under column titles, with a heading of one or more lines above them.
 
     A table without rows is only its heading, followed by `if_empty`. If no column has a title, there is no line of titles.
     """
@@ -45,7 +45,7 @@ class ReportTable:
     if_empty: str = "none"
 
     def to_text(self) -> str:
-        """Return the table as plain text, as wide as its content and without color codes."""
+        """Return the `ReportTable` as plain text, as wide as its content and without color codes."""
         from rich.console import Console
         from rich.measure import Measurement
 
@@ -62,7 +62,7 @@ class ReportTable:
         return "\n".join(line.rstrip() for line in lines)
 
     def to_html(self) -> str:
-        """Return the table as HTML, for notebooks."""
+        """Return the `ReportTable` as HTML, for notebooks."""
         if not self.rows:
             return f'<div class="{_NO_FORMULAS}">{html.escape(self._to_line())}</div>'
         caption = html.escape("\n".join(self._heading_lines()))
@@ -79,7 +79,7 @@ class ReportTable:
         return "".join(parts)
 
     def to_rich(self) -> RichTable:
-        """Return the table as a table of the library rich, for a terminal."""
+        """Return the `ReportTable` as a table of the library rich, for a terminal."""
         from rich import box
         from rich.table import Table
         from rich.text import Text
@@ -110,7 +110,7 @@ class ReportTable:
         return [make_printable(line) for line in self.heading.splitlines()]
 
     def _to_line(self) -> str:
-        """Return the text of a table without rows."""
+        """Return the heading followed by `if_empty`, for a `ReportTable` without rows."""
         heading = "\n".join(self._heading_lines())
         return f"{heading}: {self.if_empty}"
 

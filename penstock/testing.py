@@ -45,8 +45,8 @@ _NULLS = 0.15
 class CounterExample:
     """Rows that break a law: the input rows, and the result of each side of the law.
 
-    `rows` maps each input (`a`, `b`, for associativity also `c`) and the two formulas, such as `f(a, b)`, to their row; to None
-    if the key is deleted.
+    `rows` has the row of each input (`a`, `b`, for associativity also `c`) and of the two formulas, such as `f(a, b)`. A row is
+    None if the key is deleted.
     """
 
     law: str
@@ -71,7 +71,7 @@ class CounterExample:
 
 @dataclass(frozen=True)
 class Laws:
-    """The result of `check_merger`: the laws that held on all generated rows, and the broken ones with a counter-example each."""
+    """The result of `check_merger`: the laws that held on all generated rows, and a counter-example for each law that did not."""
 
     name: str
     tried: int
@@ -79,7 +79,7 @@ class Laws:
     broken: tuple[CounterExample, ...]
 
     def breaks(self, law: str) -> CounterExample | None:
-        """Return the counter-example of a law; None if the law held."""
+        """Return the counter-example of a law, such as "associative"; None if the law held or was not checked."""
         return next((example for example in self.broken if example.law == law), None)
 
     def __str__(self) -> str:
@@ -107,7 +107,7 @@ def check_merger(
     examples: int = 1000,
     seed: int = 0,
 ) -> Laws:
-    """Check on generated rows which laws, such as associativity, a payload or merger keeps.
+    """Check on generated rows which laws, such as associativity, a payload or merger keeps. `testing.LAWS` lists the laws.
 
     Batches and merge-on-read tables rely on associativity. Whether a function needs the other laws depends on what may happen to
     its rows. The same seed generates the same rows.
@@ -167,7 +167,7 @@ def _find_function(merger: str | Callable[..., Any], kind: str) -> Registered:
 
 @dataclass(frozen=True)
 class _Rows:
-    """One row for each of many keys, some of them deleted. Row i of all `_Rows` of a trial has the same key."""
+    """Rows of a trial as an Arrow table, one per key; some keys are deleted. Row i of all `_Rows` of a trial has the same key."""
 
     table: pa.Table
     #: False where the key is deleted; the table's row then means nothing.
@@ -200,7 +200,7 @@ class _Trial:
         return CounterExample(law, min(broken, key=_measure)) if broken else None
 
     def _compute_sides(self, law: str) -> dict[str, _Rows]:
-        """Return the two sides of a law, evaluated for all keys: formula such as `f(f(a, b), c)` → rows."""
+        """Return the two sides of a law, computed for all keys: formula such as `f(f(a, b), c)` → its rows."""
         f = self._join
         a, b, c = self._rows.values()
         if law == "associative":
@@ -212,9 +212,9 @@ class _Trial:
         return {"f(None, f(a, b))": f(None, f(a, b)), "f(f(None, a), b)": f(f(None, a), b)}
 
     def _join(self, old: _Rows | None, new: _Rows) -> _Rows:
-        """Return f(old, new) for each key.
+        """Return f(old, new) for each key, where f is the merge function under test.
 
-        A new row after a deleted one is merged as the first row of its key, as in batches and logs.
+        If the old row is deleted, the new row is merged as the first row of its key, as in batches and logs.
 
         Args:
             old: the older rows; None: no key has an older row.

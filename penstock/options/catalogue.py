@@ -250,7 +250,7 @@ _SHOWN: Final[set[str]] = set()
 
 
 def forget_shown_warnings() -> None:
-    """Show the warnings about ignored options again. Called when a session begins."""
+    """Forget which warnings about ignored options were shown, so that they are shown again. Called when a session begins."""
     _SHOWN.clear()
 
 
@@ -271,7 +271,7 @@ def _warn_ignored(options: Options) -> None:
 
 
 def _is_used(option: Option[Any], options: Options) -> bool:
-    """Whether another option has the value with which this option has its effect."""
+    """Whether an option has its effect, because another option has the value that `used_if` names."""
     if option.used_if is None:
         return False
     key, value = option.used_if

@@ -1,6 +1,6 @@
 """Checks combinations of options that contradict each other.
 
-The checks need nothing but options. `check_combinations` is called with the properties of the table, overlaid with the options of
+The checks need nothing but options. `check_combinations` is called with the properties of the table, overridden by the options of
 the write. So a record key in `hoodie.properties` counts as set. Each check returns the text of a problem, or None.
 """
 
@@ -115,7 +115,10 @@ def _early_conflicts(options: Options) -> str | None:
 
 
 def _eager_rollback(options: Options) -> str | None:
-    """Check that several writers do not roll back each other's pending writes. Returns the problem; None if there is none."""
+    """Check that several writers do not roll back failed writes eagerly. Returns the problem; None if there is none.
+
+    An eager rollback would also undo the pending writes of the other writers.
+    """
     is_eager = options.is_set(FAILED_WRITES_POLICY) and options[FAILED_WRITES_POLICY].upper() == "EAGER"
     if is_eager and options[CONCURRENCY_MODE].upper() == "OPTIMISTIC_CONCURRENCY_CONTROL":
         return (
@@ -126,7 +129,10 @@ def _eager_rollback(options: Options) -> str | None:
 
 
 def _index_of_several_writers(options: Options) -> str | None:
-    """Check that several writers do not share an index of entries elsewhere. Returns the problem; None if there is none."""
+    """Check that several writers do not use the HBase index. Returns the problem; None if there is none.
+
+    If a write lost a conflict, the entries that it put in HBase would stay.
+    """
     if options[CONCURRENCY_MODE].upper() != "OPTIMISTIC_CONCURRENCY_CONTROL" or options[INDEX_TYPE].upper() != "HBASE":
         return None
     return (
@@ -136,7 +142,10 @@ def _index_of_several_writers(options: Options) -> str | None:
 
 
 def _conflict_strategy(options: Options) -> str | None:
-    """Check that the strategy for conflicts is one that Penstock has. Returns the problem; None if there is none."""
+    """Check that Penstock has the conflict strategy that is set. Returns the problem; None if there is none.
+
+    The strategy for buckets also needs the bucket index. With a single writer nothing is checked.
+    """
     strategy = options[LOCK_CONFLICT_STRATEGY]
     if strategy is None or options[CONCURRENCY_MODE].upper() != "OPTIMISTIC_CONCURRENCY_CONTROL":
         return None
@@ -233,9 +242,9 @@ def _consistent_hashing(options: Options) -> str | None:
 
 
 def _bucket_layout(options: Options) -> str | None:
-    """Check that hoodie.storage.layout.type=BUCKET is only set with the bucket index. Returns the problem; None if there is none.
+    """Check that the bucket layout is only set with the bucket index. Returns the problem; None if there is none.
 
-    The same holds for a partitioner of that layout.
+    The layout is set by hoodie.storage.layout.type=BUCKET, or by naming a partitioner of that layout.
     """
     if options[INDEX_TYPE] == "BUCKET":
         return None

@@ -22,7 +22,13 @@ def _lock_option(
     allowed: tuple[str, ...] | None = None,
     aliases: tuple[str, ...] = (),
 ) -> Option[T]:
-    """Declare an option of locks. `penstock.commit.locks` obeys all of them; a single writer takes no lock and warns instead."""
+    """Declare an option of lock providers. The modules of `penstock.commit.locks` read it if there are several writers.
+
+    A single writer takes no lock. If the option is set nevertheless, a warning says that it has no effect.
+
+    Args:
+        key: the key of the option after `hoodie.write.lock.`; so are the `aliases`.
+    """
     return Option(
         f"{_LOCK}{key}",
         parse,

@@ -41,5 +41,5 @@ class Operation(str, Enum):
 
 
 def spellings(*operations: Operation) -> tuple[str, ...]:
-    """Return the operations as values of options spell them."""
+    """Return the name of each operation as options spell it."""
     return tuple(operation.value for operation in operations)

@@ -154,7 +154,10 @@ class Option(Generic[T]):
 
 @dataclass(frozen=True)
 class Family:
-    """All option keys that begin with `prefix` and are not in the catalogue. `status` says what Penstock does with them."""
+    """All option keys that begin with `prefix` and are not in the catalogue, as a single row of the page `docs/options.md`.
+
+    `status` says what Penstock does with these options.
+    """
 
     prefix: str
     doc: str

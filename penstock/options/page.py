@@ -108,9 +108,9 @@ def render_missing() -> str:
 
 
 def _refused_values(option: Option[Any]) -> str:
-    """Return an option with its refused values, such as `key=true`.
+    """Return an option with its refused values for the README, such as `key=true`.
 
-    If these cannot be listed, return `key=…`, or only the key if every value is refused.
+    If the refused values cannot be listed, return `key=…`; if every value is refused, return only the key.
     """
     if option.parse is boolean and option.default is not None:
         return f"`{option.key}={to_raw(not option.default)}`"

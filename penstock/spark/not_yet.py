@@ -55,7 +55,11 @@ class RefusingMixin:
     _recorded: dict[str, Any]
 
     def refuse(self, source: str | None, message: str) -> None:
-        """Raise Unsupported if a format is Hudi's and Penstock is enabled on the session."""
+        """Raise Unsupported if the format `source` is Hudi's and Penstock is enabled on the session.
+
+        Args:
+            message: the message of the error.
+        """
         if is_hudi(source) and self._recorded["enabled"](self._recorded["session"]):
             raise Unsupported(message)
 

@@ -99,7 +99,7 @@ def session(**conf: Any) -> SparkSession:
 
 
 def _read_active_settings() -> dict[str, str]:
-    """Return the storage settings of the active session; none if no session is active."""
+    """Return the storage settings of the active Spark session as key → value; an empty dict if no session is active."""
     active: Any = SparkSession.getActiveSession()
     if active is None:
         active = next(iter(_ENABLED), None)

@@ -97,7 +97,7 @@ class HudiStreamWriter(CallRecorder):
         return _is_ours(source, self._recorded)
 
     def _note(self, output_mode: str | None, partition_by: Any, name: str | None) -> None:
-        """Record the arguments of `start` or `toTable` that have methods of their own."""
+        """Record the arguments of `start` or `toTable` that can also be set by a method of the writer. None is not recorded."""
         if output_mode is not None:
             self._recorded["output_mode"] = output_mode
         if partition_by is not None:
@@ -106,7 +106,10 @@ class HudiStreamWriter(CallRecorder):
             self.queryName(name)
 
     def _tell_spark(self) -> None:
-        """Pass on to Spark's writer what was only recorded, because the format was not known."""
+        """Pass the output mode and the partition columns on to Spark's writer, because the format is not Hudi's.
+
+        They were only recorded until the format was known.
+        """
         if self._recorded["output_mode"] is not None:
             super().outputMode(self._recorded["output_mode"])  # type: ignore[misc]
         if self._recorded["partition_by"]:
@@ -150,7 +153,9 @@ class HudiStreamWriter(CallRecorder):
 
 
 def _start_here(sink: StreamSink, spark: Any, start: Any) -> Any:
-    """Start a stream whose batches this process writes. Its services in the background end with its query.
+    """Start a stream whose batches this process writes, and return its query.
+
+    The table services that run in the background for the stream end with the query.
 
     Args:
         start: starts the query, and returns it.
@@ -192,11 +197,12 @@ def _find_checkpoint(spark: Any, location: str | None, name: str | None) -> str:
     """Return the folder of the stream's checkpoint.
 
     Args:
-        location: the option `checkpointLocation`; None: the setting of the session counts, with the name of the query.
+        location: the option `checkpointLocation`; None: the folder is the one that the session's settings name, and the name of
+            the query below it.
         name: the name of the query; None if it has none.
 
     Raises:
-        OptionError: no place is set. Spark would take a temporary folder, and write all rows again after a restart.
+        OptionError: neither is set. Spark would use a temporary folder, and write all rows again after a restart.
     """
     if location:
         return location

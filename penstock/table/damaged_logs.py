@@ -23,9 +23,12 @@ _SLICES_AT_ONCE = 8
 
 
 def read_committed_times(table: TableState, as_of: str | None = None) -> CommittedTimes:
-    """Return which log blocks a reader of the table counts: those of completed instants, up to `as_of` if it is not None.
+    """Return which instants are committed, by which a reader decides which log blocks it uses.
 
     The result also says whether the reader skips damaged blocks (`penstock.log.skip.damaged.blocks`) or raises an error.
+
+    Args:
+        as_of: the instant time of a time travel query, whose later instants do not count; None for the latest commit.
     """
     times = committed_times(table.timeline, table.base_path, as_of)
     return replace(times, skips_damaged=table.options[o.SKIP_DAMAGED_BLOCKS])

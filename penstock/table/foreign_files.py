@@ -1,4 +1,4 @@
-"""Foreign files: files in the folder of a table that are not the table's, by their names. No query reads them."""
+"""Foreign files: files in the folder of a table whose names show that they do not belong to the table. No query reads them."""
 
 from __future__ import annotations
 

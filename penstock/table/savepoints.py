@@ -45,7 +45,7 @@ def list_savepointed_files(table: TableState) -> Mapping[str, frozenset[str]]:
 
 
 def list_finished_restores(table: TableState) -> list[tuple[str, str]]:
-    """Return a pair for each completed restore, oldest first: instant time of the restored commit, instant time of the restore.
+    """Return a pair per completed restore, oldest first: (instant time of the commit restored to, instant time of the restore).
 
     Commits with times between the two are no longer part of the table. A restore whose plan cannot be read is left out.
     """

@@ -39,10 +39,11 @@ class TableState:
         return self.config.table_type == MERGE_ON_READ
 
     def is_final(self, instant: Instant) -> bool:
-        """Whether the file of an instant never changes: the instant is completed, and is no run of a compaction or clustering.
+        """Whether the file of an instant never changes, so that its content may be kept in memory.
 
-        A run that was rolled back is repeated under the same instant. No write is. The run of a log compaction is not told apart
-        from a write: repeated, it has the same schema and file groups.
+        True for completed commits of copy-on-write tables and completed delta commits of merge-on-read tables. False for
+        compactions and replace commits: if the run of a plan is rolled back, it runs again under the same instant. A log
+        compaction, which is a delta commit, runs again too, but its file then has the same schema and file groups.
         """
         writes = Action.DELTA_COMMIT if self.is_merge_on_read else Action.COMMIT
         return instant.is_completed and instant.action is writes

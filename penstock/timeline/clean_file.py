@@ -218,7 +218,7 @@ def _read_record(content: bytes, file_name: str) -> dict[str, Any]:
 
 
 def _extra(savepoints: tuple[str, ...]) -> dict[str, str]:
-    """Return the extra metadata of a clean: the times of the savepoints that existed then; empty if there were none.
+    """Return the extra metadata of a clean: the times of the savepoints that existed at its planning; empty if there were none.
 
     The next clean compares them with its own savepoints, to notice that one was deleted.
     """

@@ -216,7 +216,7 @@ def read_commit_schema(data: bytes, file_name: str) -> tuple[str, str | None]:
 
 
 def read_stat_fields(data: bytes, file_name: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Return some fields of every write stat of a commit. A field that a write stat lacks is None.
+    """Return a tuple per write stat of a commit, with the values of the fields `keys`. A field that a write stat lacks is None.
 
     This is faster than `read_commit`, because the write stats, which may be many, are not converted to `WriteStat`s.
 

@@ -115,7 +115,7 @@ def parse_time(text: str) -> datetime:
 def next_time(last: str | None, now: str) -> str:
     """Return the time for a new instant, which must be later than the latest instant time `last`.
 
-    It is the current time `now` if that is later, or if `last` is None; otherwise the millisecond after `last`.
+    The result is the current time `now` if it is later than `last`, or if `last` is None; otherwise the millisecond after `last`.
     """
     if last is None or now > last:
         return now

@@ -75,7 +75,7 @@ def request_instant(
         is_plan: whether the content is a plan that any process may run. Then an existing file with the same content counts as
             created by this call: the storage may have repeated the request to create it because the first answer was lost.
         is_latest: whether the instant must be the latest one. If false, it is enough that no other instant has the same time.
-        known: a timeline that was just listed. It saves the listing before the first attempt.
+        known: a timeline that was just listed, so that the first attempt need not list it; None: every attempt lists it.
 
     Raises:
         CorruptFile: no attempt succeeded.
@@ -144,8 +144,8 @@ def transition(storage: Storage, base_path: str, instant: Instant, to: State, co
 def require_pending(storage: Storage, base_path: str, instant: Instant) -> None:
     """Raise WriteConflict if the instant's requested file is gone: another writer has rolled the instant back.
 
-    A writer does so if it takes the writer of the instant for dead. A savepoint is not checked, because it has no requested file
-    and is never rolled back.
+    Another writer does so if it considers the writer of the instant dead. A savepoint is not checked, because it has no requested
+    file and is never rolled back.
     """
     requested = instant.in_state(State.REQUESTED)
     if instant.action is not Action.SAVEPOINT and storage.stat(instant_path(base_path, requested)) is None:
@@ -156,7 +156,13 @@ def require_pending(storage: Storage, base_path: str, instant: Instant) -> None:
 
 
 def _read_instant(storage: Storage, base_path: str, instant: Instant, is_final: bool) -> bytes:
-    """Read the file of an instant. On an object store, where each read is a request, files that never change are kept."""
+    """Return the content of the file of an instant.
+
+    On an object store, where each read is a request, the content is kept in memory if `is_final` is true.
+
+    Args:
+        is_final: whether the file never changes (`TableState.is_final`).
+    """
     path = instant_path(base_path, instant)
     if not is_final or not has_whole_files(storage):
         return storage.read(path)
@@ -169,9 +175,12 @@ def _read_instant(storage: Storage, base_path: str, instant: Instant, is_final: 
 
 
 def keep_instant(storage: Storage, path: str, content: bytes) -> None:
-    """Keep the file of a completed write in memory, if it is on an object store. The oldest files are dropped.
+    """Keep the content of a completed write's file in memory, if the file is on an object store. The oldest contents are dropped.
 
-    Not for runs of plans: a plan that is rolled back runs again under the same instant.
+    Must not be called for the run of a plan: a run that is rolled back runs again under the same instant, so its file may change.
+
+    Args:
+        path: the path of the file.
     """
     if not has_whole_files(storage) or len(content) > _KEPT_BYTES:
         return
@@ -182,7 +191,7 @@ def keep_instant(storage: Storage, path: str, content: bytes) -> None:
 
 
 def forget_instants() -> None:
-    """Drop all files of instants that are kept, as if the process were new. For tests and measurements."""
+    """Drop the contents of all files of instants that are kept in memory. For tests and measurements."""
     with _kept_lock:
         _kept.clear()
 
@@ -195,11 +204,12 @@ def read_metadata(storage: Storage, base_path: str, instant: Instant) -> CommitM
 def read_stats(
     storage: Storage, base_path: str, instant: Instant, keys: Sequence[str], *, is_final: bool = False
 ) -> list[tuple[Any, ...]]:
-    """Return some fields of every write stat of a completed write, by the names that the file has for them.
+    """Return a tuple per write stat of a completed write, with the values of the fields `keys`.
 
     Write stats are not converted to `WriteStat`s, which saves time. Raises CorruptFile if the file is not commit metadata.
 
     Args:
+        keys: the names of the fields as the file spells them. The value is None in a write stat without the field.
         is_final: whether the file never changes (`TableState.is_final`), so that it may be kept in memory.
     """
     return read_stat_fields(_read_instant(storage, base_path, instant, is_final), instant.file_name, keys)

@@ -18,12 +18,16 @@ class Timeline:
     folders: frozenset[str] | None = field(default=None, compare=False)
 
     def may_have_folder(self, name: str) -> bool:
-        """Whether `.hoodie` may have a folder of this name. False saves the request that would look for it."""
+        """Whether `.hoodie` may have a folder of this name. If not, the caller need not look for it on storage."""
         return self.folders is None or name in self.folders
 
     @staticmethod
     def from_names(names: Iterable[str], folders: Iterable[str] | None = None) -> Timeline:
-        """Build the timeline from the names of all files in `.hoodie`. A name that is not that of a timeline file is ignored."""
+        """Build the timeline from the names of all files in `.hoodie`. A name that is not that of a timeline file is ignored.
+
+        Args:
+            folders: the names of the folders in `.hoodie`; None: they are not known.
+        """
         latest: dict[tuple[str, Action], Instant] = {}
         for name in names:
             instant = parse_instant(name)
