@@ -1,9 +1,9 @@
 """Turns typed errors into text and back, so that an error raised inside a Spark job reaches the driver with its type.
 
-A Spark expression can only raise text. `marked_ends` encloses the message in markers, so that `typed_error` finds it in Spark's
-exception, whatever the form: a stack trace, an error class, a Connect status. An error that a worker raises while a query reads
-arrives as a traceback inside Spark's exception. `read_error` puts the message into the last line of that traceback, where
-`typed_error` finds it.
+A Spark expression can only raise text. `marked_ends` returns the markers that the expression puts around the message, so that
+`typed_error` finds it in Spark's exception, whatever the form: a stack trace, an error class, a Connect status. An error that a
+worker raises while a query reads files arrives as a traceback inside Spark's exception. `read_error` puts the message into the
+last line of that traceback, where `typed_error` finds it.
 """
 
 from __future__ import annotations

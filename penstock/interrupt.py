@@ -2,8 +2,8 @@
 
 PySpark's own handler of SIGINT calls the JVM from inside a call of the JVM. The inner call fails, so that the jobs go on, and the
 user sees errors of py4j. The handler of `catch_interrupts` raises nothing inside a call of the JVM: a thread cancels the jobs,
-and the call that waits for them fails by itself. From Ctrl-C until the end of the operation a KeyboardInterrupt is called due;
-`check_interrupt` raises it.
+and the call that waits for them fails by itself. After Ctrl-C, `check_interrupt` raises KeyboardInterrupt until the operation
+ends.
 """
 
 from __future__ import annotations

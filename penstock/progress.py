@@ -287,7 +287,7 @@ def _mark_up(title: str, style: str, doing: str) -> str:
 class _NotebookDisplay(_Display):
     """Shows one line per operation in the output of a notebook cell. Updates replace it; the last one is a summary.
 
-    An error of the notebook must not end the operation, so that all errors of the display are suppressed.
+    An error of the notebook must not end the operation, so all errors of the display are suppressed.
     """
 
     def __init__(self) -> None:

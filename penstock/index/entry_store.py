@@ -146,10 +146,12 @@ def put_entries(task: EntryTask) -> int:
 
 
 def _with_old_entries(entry: Entry, keys: Sequence[str], entries: Entries, timeline: Timeline | None) -> list[Entry]:
-    """Return one new entry per key: a copy of `entry` with the key's current entry in the store as `before`, if that is valid.
+    """Return one new entry per key: a copy of `entry` whose field `before` is the key's current entry in the store.
+
+    `before` is None if the key has no valid entry.
 
     Args:
-        timeline: decides which stored entries are valid: those whose commit is on it. None: `before` is None for every key.
+        timeline: decides which stored entries are valid: those whose commit is on it. None: no stored entry is valid.
     """
     if timeline is None:
         return [entry] * len(keys)

@@ -211,7 +211,7 @@ class _Reading:
         return read_rows(storage, file_slice, self.rules, names, log_scan)
 
     def _add_folder_columns(self, rows: pa.Table, partition_path: str) -> pa.Table:
-        """Return the rows with the wanted partition columns that files do not store: their values in the partition path."""
+        """Return the rows with the wanted partition columns that no file stores. Their values come from the partition path."""
         nulls = self.folders.nulls_of(partition_path)
         for field in self.schema:
             if field.name in rows.column_names:

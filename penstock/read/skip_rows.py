@@ -1,9 +1,9 @@
 """Reads base files without the rows that their logs touch (change or delete).
 
-Spark's scan of the base files is anti-joined with a broadcast DataFrame of bits. It has one row per base file, with one bit per
-row of that file: 1 means touched. The bits reach the JVM as JSON that Spark parses there. So no Python worker is started for
-them, and each executor receives them once. Spark pushes filters, columns and partitions that a query names later through the join
-to the files.
+Spark's scan of the base files is anti-joined with a broadcast DataFrame of bits. This DataFrame has one row per base file, with
+one bit per row of that file: 1 means touched. The bits reach the JVM as JSON that Spark parses there. So no Python worker is
+started for them, and each executor receives them once. If a user later adds a filter or a choice of columns to the result, Spark
+pushes it through the join down to the files.
 """
 
 from __future__ import annotations

@@ -197,12 +197,13 @@ def _find_checkpoint(spark: Any, location: str | None, name: str | None) -> str:
     """Return the folder of the stream's checkpoint.
 
     Args:
-        location: the option `checkpointLocation`; None: the folder is the one that the session's settings name, and the name of
-            the query below it.
+        location: the option `checkpointLocation`; None: the checkpoint is in the folder that the session's settings name, in a
+            subfolder with the name of the query.
         name: the name of the query; None if it has none.
 
     Raises:
-        OptionError: neither is set. Spark would use a temporary folder, and write all rows again after a restart.
+        OptionError: the folder is not known, because an option, setting or name is missing. Spark would use a temporary folder,
+            and write all rows again after a restart.
     """
     if location:
         return location

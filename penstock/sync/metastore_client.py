@@ -178,7 +178,11 @@ class MetastoreClient:
         )
 
     def _describe(self, table: CatalogTable, location: str) -> Any:
-        """Return the Thrift form of the columns, formats and serde of a table, at a location."""
+        """Return columns, formats and serde of a table as the Thrift struct of a storage descriptor.
+
+        Args:
+            location: the location of the table or partition.
+        """
         buckets = table.buckets or Buckets((), 0)
         order = [self._types.Order(col=name, order=1 if ascending else 0) for name, ascending in buckets.sorted_by]
         return self._types.StorageDescriptor(

@@ -176,7 +176,7 @@ def _plan_partitions(client: CatalogClient, settings: SyncSettings, plan: TableP
 
 
 def _apply(client: CatalogClient, settings: SyncSettings, table: CatalogTable, plan: PartitionPlan) -> None:
-    """Add, move and drop partitions, in batches."""
+    """Make the planned changes to the partitions of one entry in the catalog, in batches: add, move, then drop."""
     size = settings.options[o.HIVE_SYNC_BATCH]
     for added in _batches(plan.add, size):
         client.add_partitions(settings.database, table, added)
