@@ -242,7 +242,7 @@ def _append(request: _Request, path: str) -> tuple[PublishedCommit, TableState]:
     """Run the operation on an existing table.
 
     Returns:
-        The commit, and the table with the options for the table services that follow.
+        The commit, and the table with the resolved options, for the table services that follow.
     """
     table = open_table(path, request.options)
     if request.addition.check_table is not None:
@@ -262,7 +262,7 @@ def _create(request: _Request) -> tuple[PublishedCommit, TableState]:
     The new table stays if the commit may have been published, or if another process writes to the table.
 
     Returns:
-        The commit, and the table with the options for the table services that follow.
+        The commit, and the table with the resolved options, for the table services that follow.
 
     Raises:
         TableChanged: another process created the table first, or began to write to the new table.
@@ -292,7 +292,7 @@ def _overwrite(request: _Request) -> tuple[PublishedCommit, TableState]:
     """Replace an existing table: write a new table to a folder inside the old one, then swap the two (`commit/swap_tables.py`).
 
     Returns:
-        The commit of the new table, and the table with the options for the table services that follow.
+        The commit of the new table, and that table with the resolved options, for the table services that follow.
 
     Raises:
         OptionError: the folder has files that are not the table's, and the options do not allow to delete them.
@@ -356,7 +356,7 @@ def _run_operation(
         schema: the table's schema for which the rows were prepared; None: the table is new.
 
     Returns:
-        The commit, and the table with the options for the table services that follow.
+        The commit, and the table with the resolved options, for the table services that follow.
 
     Raises:
         TableChanged: another write completed since the rows were prepared, and the prepared rows may depend on the table's schema

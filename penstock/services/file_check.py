@@ -38,7 +38,7 @@ FilePlace = tuple[str, str]
 
 @dataclass(frozen=True, order=True)
 class FileProblem(HtmlFields):
-    """A problem of one data file: it is needed and missing, the timeline does not explain it, or it is foreign."""
+    """A problem of one file: it must exist and is missing, the timeline does not explain it, or it has no name of a Hudi file."""
 
     #: Path of the file relative to the table's base path.
     path: str

@@ -1,4 +1,4 @@
-"""The table service `commit notices`: sends messages about commits that could not be delivered after their write."""
+"""The table service `commit notices`: sends messages about commits which a callback could not deliver after the write."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def _check_not_archived(table: TableState, to: str) -> None:
 
 
 def _check_alone(table: TableState) -> None:
-    """Raise WriteConflict if a pending write of this table is alive, by its heartbeat."""
+    """Raise WriteConflict if a write of this table is pending and its writer is alive, by its heartbeat."""
     pending = [instant for instant in table.timeline.pending if instant.action in WRITE_ACTIONS]
     alive = [instant for instant in pending if is_alive(table, instant.time)]
     if alive:

@@ -214,9 +214,9 @@ def find_lost_file(table: TableState, time: str) -> str | None:
 def _find_lost_file(table: TableState, time: str, files: Files, cleans: Iterable[Instant]) -> str | None:
     """Return a text that names a file needed by a query as of the commit at `time`, and the clean that deleted the file.
 
-    Return None if no clean deleted a needed file. Two kinds of deleted files are not needed. If no file of a file group is left,
-    the group was replaced, perhaps by a commit that is archived, and no query as of a commit on the timeline reads it. Files of
-    writes that a restore undid are not part of the table.
+    Return None if no clean deleted a needed file. Two kinds of deleted files are not needed: files of writes that a restore has
+    undone; and files of a file group of which no file is left. This group was replaced, perhaps by a commit that is archived,
+    and no query as of a commit on the timeline reads it.
 
     Args:
         files: the files on storage that a query as of the commit reads.

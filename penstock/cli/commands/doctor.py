@@ -24,7 +24,7 @@ _JAVA_SECONDS_MAX = 60
 
 
 def doctor(path: str = _PATH, option: list[str] = OPTION, probe: bool = _PROBE) -> None:
-    """Show Java, packages and the settings of a path's storage, and whether it can be read and written safely.
+    """Show Java, packages and the settings of a path's storage, and whether the storage can be read and written safely.
 
     Secrets are masked. Exit code 1 if something is missing.
     """

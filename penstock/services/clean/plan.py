@@ -5,7 +5,8 @@
   commit, which a query as of that commit reads.
 - Policy by file versions: the newest `hoodie.cleaner.fileversions.retained` slices of a file group stay.
 - Slices that a savepoint holds or that a pending plan names stay.
-- A replaced file group is deleted as a whole once the replace commit is earlier than the earliest retained commit.
+- A replaced file group is deleted as a whole once the replace commit is earlier than the earliest retained commit; under the
+  policy by file versions, at once.
 - Files of failed writes are ignored: a rollback deletes them.
 """
 
