@@ -53,7 +53,7 @@ def _try_to_read(spark: SparkSession, uri: str) -> str | None:
 
 
 def _shorten(lines: list[str]) -> str:
-    """Return the line that names the cause, out of the lines of an error of Spark."""
+    """Return the line that names a missing class or file system, out of the lines of an error of Spark; else the first line."""
     for line in lines:
         if "ClassNotFound" in line or "No FileSystem" in line:
             return line.strip()

@@ -77,7 +77,7 @@ class CatalogClient(Protocol):
     def alter_table(self, database: str, table: CatalogTable, *, cascade: bool = False) -> None:
         """Replace columns, formats, serde properties and table properties of a table's entry by those of `table`.
 
-        What a `CatalogTable` cannot hold, such as statistics, stays in the entry.
+        What a `CatalogTable` has no field for, such as the owner, stays in the entry.
 
         Args:
             cascade: whether the columns changed. Then the partitions get the new columns too, if the catalog stores columns with

@@ -97,7 +97,7 @@ class MetastoreClient:
     def alter_table(self, database: str, table: CatalogTable, *, cascade: bool = False) -> None:
         """Replace columns, formats and properties of a table's entry by those of `table`.
 
-        What a `CatalogTable` cannot hold, such as statistics, stays in the entry.
+        What a `CatalogTable` has no field for, such as the owner, stays in the entry.
         """
         found = self._tables.get((database, table.name))
         if found is None:
