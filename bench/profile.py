@@ -265,9 +265,9 @@ class KernelWatch:
         self._profile(name_of(kernel), len(tasks), lambda: kernel(tasks[0]))
         return usual(spark, kernel, tasks, returns)
 
-    def _driver_tasks(self, usual: Callable[..., Any], kernel: Callable[..., Any], tasks: Sequence[Any]) -> Any:
+    def _driver_tasks(self, usual: Callable[..., Any], kernel: Callable[..., Any], tasks: Sequence[Any], **more: Any) -> Any:
         self._profile(name_of(kernel), len(tasks), lambda: kernel(tasks[0]))
-        return usual(kernel, tasks)
+        return usual(kernel, tasks, **more)
 
     def _rows(self, usual: Callable[..., Any], rows: Any, kernel: Callable[..., Any], returns: Any) -> Any:
         if hasattr(rows, "toArrow"):

@@ -254,10 +254,15 @@ def _read_parquet(spark: SparkSession, path: str) -> DataFrame:
     try:
         frame = spark.read.parquet(path)
         frame.columns  # noqa: B018  Spark Connect looks for the files only now
-    except PySparkException as e:
-        advice = "; pass the rows themselves, or write the file with microseconds: to_parquet(..., coerce_timestamps='us')"
-        hint = advice if "NANOS" in str(e) else ""
-        raise OptionError(f"rows: {path!r} cannot be read as Parquet: {_first_line(e)}{hint}") from e
+    except Exception as e:  # PySpark 3.5 does not convert the error of a job that reads footers
+        if "NANOS" in str(e):
+            raise OptionError(
+                f"rows: {path!r} cannot be read as Parquet: Spark reads no timestamps with nanoseconds (NANOS); pass the rows "
+                "themselves, or write the file with microseconds: to_parquet(..., coerce_timestamps='us')"
+            ) from e
+        if not isinstance(e, PySparkException):
+            raise
+        raise OptionError(f"rows: {path!r} cannot be read as Parquet: {_first_line(e)}") from e
     return frame
 
 

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import boto3
 import pytest
 
 from penstock.errors import CatalogError
@@ -174,7 +175,9 @@ def test_glue_without_credentials_or_region_is_named(region: str | None, message
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     settings = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
+    settings["AWS_ENDPOINT_URL"] = "http://127.0.0.1:1"
     for name, value in {**settings, **({"AWS_DEFAULT_REGION": region} if region else {})}.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps the credentials of another test
     with pytest.raises(CatalogError, match=f"AWS Glue failed to .*{message}"):
         GlueClient.connect().has_database("sales")

@@ -156,7 +156,7 @@ def twice(run: Callable[[], Any], number: int) -> Any:
     return answer
 
 
-def twice_over_tasks(kernel: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+def twice_over_tasks(kernel: Callable[[Any], Any], tasks: Sequence[Any], *, waits: bool = False) -> list[Any]:
     return [twice(lambda task=task: kernel(task), number) for number, task in enumerate(tasks)]
 
 
@@ -199,9 +199,9 @@ def late_tasks() -> Iterator[list[Callable[[], Any]]]:
     found: list[Callable[[], Any]] = []
     on_driver = spread.run_on_driver
 
-    def remember(kernel: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+    def remember(kernel: Callable[[Any], Any], tasks: Sequence[Any], *, waits: bool = False) -> list[Any]:
         found.extend(lambda task=task, i=i: twice(lambda: kernel(task), 100 + i) for i, task in enumerate(tasks))
-        return on_driver(kernel, tasks)
+        return on_driver(kernel, tasks, waits=waits)
 
     with patch("penstock.workers.runner.run_on_driver", remember):
         yield found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from pyspark.errors import PySparkException
 
 import penstock
 from penstock.errors import Unsupported
+from penstock.spark import session
 from tests.table.tables import SIX, trips, values
 
 MESSAGE_CHARACTERS_MAX = 300
@@ -99,7 +101,8 @@ def test_other_formats_of_streams_and_writers_are_sparks(spark: Any, tmp_path: P
     assert not isinstance(raised.value, Unsupported)
 
 
-def test_disable_puts_sparks_own_methods_back(spark: Any) -> None:
+def test_disable_puts_sparks_own_methods_back(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_ENABLED", weakref.WeakSet([spark]))  # without the sessions of other tests
     names = {"sql", "readStream"}
     kinds = [kind for kind in type(spark).__mro__ if names <= vars(kind).keys()]
     replaced = [vars(kind)["sql"] for kind in kinds]

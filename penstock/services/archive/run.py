@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from penstock import clock
 from penstock import options as o
-from penstock.commit.claims import find_unfinished
+from penstock.commit.claims import CLAIMS, find_unfinished
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.commit.modes import is_optimistic
 from penstock.commit.table_lock import locked
@@ -102,7 +102,8 @@ def choose_instants(table: TableState) -> list[Instant]:
         raise WriteConflict(f"{table.base_path} is being restored; archive its timeline when that is finished")
     now = clock.utc_now() if table.config.timeline_utc else clock.local_now()
     eligible = archivable(table.timeline, table.options, now, merge_on_read=table.is_merge_on_read)
-    unfinished = min(find_unfinished(table), default=None) if eligible else None
+    has_claims = table.timeline.may_have_folder(CLAIMS.split("/")[0])
+    unfinished = min(find_unfinished(table), default=None) if eligible and has_claims else None
     if unfinished is not None:
         # Its process may be about to create the completed file. After archiving, the file would make a hole in the timeline.
         eligible = [instant for instant in eligible if instant.time < unfinished]
