@@ -30,19 +30,20 @@ Replaced = Mapping[str, Sequence[str]]
 def check_conflicts(
     table: TableState, time: str, stats: Sequence[WriteStat], replaced: Replaced, *, runs_a_plan: bool = False
 ) -> None:
-    """Raise WriteConflict if a concurrent commit or unscheduled compaction would hide or duplicate rows of this change.
+    """Raise WriteConflict if other processes have done something, since the change began, that hides or duplicates its rows.
 
-    A file of the change would never be read if its file group was replaced, or its compaction unscheduled, since the change
-    began. And if another commit has replaced a file group that this change replaces, the rows of that group are in other files
-    now: they would be in the table twice, or survive a delete.
+    Readers would never see a new file if its file group was replaced. The same holds for a log file whose base instant is a
+    compaction that was unscheduled. And if another commit has replaced a file group that this change replaces too, the rows of
+    that group are in other files now: they would be in the table twice, or survive a delete. A pending replace commit counts as
+    well, if its inflight file names the file group and its writer does not count as dead.
 
     Args:
         table: the table with the timeline as it was when the change began.
         time: the instant time of the change.
         stats: the write stats of the change.
         replaced: the file groups that the change replaces: file ids by partition path.
-        runs_a_plan: whether the change is the run of a table service's plan. Then only the file groups that the run replaces are
-            checked, because writers keep away from the file groups of a plan.
+        runs_a_plan: whether the change is the run of a table service's plan. Then, of the file groups, only those that the run
+            replaces are checked, because writers keep away from the file groups of a plan.
     """
     base_instants = _base_instants_of_logs(stats) - {time}
     groups = _groups_in(replaced)

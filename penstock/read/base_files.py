@@ -69,7 +69,8 @@ def read_base_files(
 ) -> list[DataFrame]:
     """Return DataFrames over the base files of the slices, with the columns of `scan.schema`.
 
-    There is one DataFrame for all base files with the same older column types and the same null partition columns.
+    Two base files share a DataFrame if they hold the same columns in an older type than the schema has (`scan.older_types`), and
+    the same partition columns are null in their partitions.
 
     Args:
         touched: slice → positions of the rows to leave out of its base file, because the slice's log changes or deletes them.

@@ -44,10 +44,11 @@ class UnevenLists(Exception):
 
 
 class ColumnDecoder:
-    """Decodes the values at many offsets of one buffer at once.
+    """Decodes Avro records field by field: each call decodes one field in many records of a buffer at once.
 
-    In all methods `at` holds the offset of a value in each record, and `ends` the end of each record; both ascend. Most methods
-    return (the values, the offset after each value). All methods raise CorruptFile if a value extends past the end of its record.
+    In all methods `at` holds, per record, the offset at which the value begins, and `ends` the offset at which the record ends;
+    both ascend. Most methods return (the values, the offset after each value). All methods raise CorruptFile if a value extends
+    past the end of its record.
 
     Args:
         allow_uneven: whether to decode lists of very different lengths; otherwise UnevenLists is raised for them.

@@ -116,7 +116,8 @@ class Planner:
     def look_into_slices(self, slices: dict[str, list[FileSlice]]) -> TaskPlan:
         """Locate the keys by reading the base files of these slices, and plan the tasks.
 
-        First, incoming rows that leave the partition of their stored row are merged with it, if the merger needs both rows.
+        With a global index that moves rows, the stored row of an incoming row may be in another partition. If the merger needs
+        both rows, they are merged and staged again before the keys are located; not if `locates_all` is set.
 
         Args:
             slices: the file slices that may hold the keys, by partition path.
