@@ -53,7 +53,9 @@ ORACLES = {"hudi015": "0.15.0", "hudi12": "1.2.0"}
 def pytest_configure(config: pytest.Config) -> None:
     for name, meaning in MARKS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts background jobs with it; tests of Ctrl-C send the signal
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # a shell starts background jobs with it; tests of Ctrl-C send the signal
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -181,11 +181,17 @@ def ours_between_hudi(table: Table, ledger: Ledger, number: int, cities: tuple[s
 
 
 def both_at_once(table: Table, ledger: Ledger, number: int, cities: tuple[str, ...]) -> None:
-    """Let both write to the same partitions at the same moment, in whatever order."""
+    """Let both write to the same partitions at the same moment, in whatever order.
+
+    Penstock begins when Hudi has located its rows. Hudi takes its instant time before it holds the lock and before it reads the
+    table: a commit with a later instant in between would hide Hudi's files, and Hudi would not notice.
+    """
     ours, theirs = rows_of("us", number, cities), rows_of("hudi", number, cities)
     outcome: list[bool] = []
+    known = table.inflight()
     thread = threading.Thread(target=lambda: outcome.append(table.write_with_hudi(theirs)))
     thread.start()
+    _wait_until(lambda: bool(table.inflight() - known) or bool(outcome))
     assert table.write(ours, **{RETRIES: "10"})
     thread.join()
     # Both may have succeeded. Then the last commit of the common keys decides, for all of them.
