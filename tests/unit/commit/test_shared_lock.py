@@ -15,7 +15,7 @@ from penstock.errors import LockTimeout
 from penstock.options import Options
 from penstock.storage import MemoryStorage
 
-#: A thread that waits for the lock gives up at once.
+#: A thread that waits for the lock ends its attempt at once.
 IMPATIENT = {"hoodie.write.lock.wait_time_ms": "10", "hoodie.write.lock.client.num_retries": "0"}
 
 
