@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.kit.streams import Feed, committed_batches, make_writer, run_stream
 from tests.table.tables import OPERATION, ORDERING, TRIPS, Trip, snapshot
 
 TYPE = "hoodie.datasource.write.table.type"
+ON_CONNECT = os.environ.get("PENSTOCK_TEST_SESSION") == "connect"
 IDENTIFIER = "hoodie.datasource.write.streaming.checkpoint.identifier"
 RETRIES = "hoodie.datasource.write.streaming.retry.count"
 PAUSE = "hoodie.datasource.write.streaming.retry.interval.ms"
@@ -141,6 +143,7 @@ def test_to_table_writes_to_the_path_under_the_name(spark: Any, feed: Feed, tabl
     assert penstock.Table.open(table_path).name == "rides"
 
 
+@pytest.mark.skipif(ON_CONNECT, reason="the validator is called in a process of the server, and this one cannot count its calls")
 def test_a_failed_batch_is_tried_again(spark: Any, feed: Feed, table_path: str, checkpoint: Path) -> None:
     calls = []
 
@@ -259,6 +262,7 @@ def test_services_run_in_the_background_of_a_stream(spark: Any, feed: Feed, tabl
     assert len(committed_batches(table_path)) == 6
 
 
+@pytest.mark.skipif(ON_CONNECT, reason="on Connect the services of a stream begin with its first batch")
 def test_a_plan_that_a_stream_left_is_run_when_the_stream_starts_again(
     spark: Any, feed: Feed, table_path: str, checkpoint: Path
 ) -> None:
