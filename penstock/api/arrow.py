@@ -21,6 +21,7 @@ from penstock.api.read import Moment, check_since, make_query
 from penstock.door.plan_again import plan_until_it_holds
 from penstock.errors import OptionError
 from penstock.read.arrow_scan import ArrowScan, scan_arrow
+from penstock.read.log_headers import read_log_headers
 from penstock.read.plan import QueryPlan
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ class ArrowMethods(TableHandle):
 
         def make_scan(plan: QueryPlan) -> ArrowScan:
             """Return the rows of a plan."""
-            return scan_arrow(plan, columns, condition, threads)
+            return scan_arrow(read_log_headers(plan, for_spark=False), columns, condition, threads)
 
         return Scan(plan_until_it_holds(query, replace(state, options=query.options), make_scan))
 

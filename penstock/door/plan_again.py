@@ -7,7 +7,6 @@ from typing import TypeVar
 
 from penstock.errors import PenstockError, WriteConflict
 from penstock.read.incremental import plan_incremental
-from penstock.read.log_headers import read_log_headers
 from penstock.read.plan import QueryPlan, plan_query
 from penstock.read.plan_check import still_holds
 from penstock.read.query import Query
@@ -38,7 +37,7 @@ def plan_until_it_holds(query: Query, table: TableState, use: Callable[[QueryPla
         try:
             plan = plan_incremental(query, table) if query.kind == "incremental" else plan_query(query, table)
             if still_holds(plan):
-                return use(read_log_headers(plan))
+                return use(plan)
         except PenstockError:
             # A missing file is an error of the table only if the timeline did not change: a clean may have removed the file.
             if attempt == _ATTEMPTS or load_timeline(table.storage, table.base_path) == table.timeline:

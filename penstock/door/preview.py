@@ -17,6 +17,7 @@ from penstock.read.log_headers import read_log_headers
 from penstock.read.plan import plan_query
 from penstock.read.query import Query
 from penstock.read.scan import scan
+from penstock.read.spark_file_system import spark_can_read
 from penstock.storage import join
 from penstock.storage.overlay import OverlayStorage
 from penstock.table.state import TableState, reload_timeline
@@ -36,7 +37,7 @@ def read_preview(spark: SparkSession, table: TableState, commit: PendingCommit |
         table = replace(table, storage=_add_commit(table, commit))
     # Not through `open_query`: its cache would keep the DataFrame of a commit that may never be published.
     plan = plan_query(Query(table.uri, "snapshot", read_options({})), reload_timeline(table))
-    return scan(spark, read_log_headers(plan))
+    return scan(spark, read_log_headers(plan, for_spark=spark_can_read(spark, table)))
 
 
 def _add_commit(table: TableState, commit: PendingCommit) -> OverlayStorage:

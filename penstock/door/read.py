@@ -13,9 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.door.plan_again import plan_until_it_holds
 from penstock.read.frame_cache import find_frame, keep_frame
+from penstock.read.log_headers import read_log_headers
 from penstock.read.plan import QueryPlan
 from penstock.read.query import Query
 from penstock.read.scan import scan
+from penstock.read.spark_file_system import spark_can_read
 from penstock.table.state import TableState
 
 
@@ -40,7 +42,7 @@ def open_query(spark: SparkSession, query: Query, table: TableState) -> DataFram
 
     def make_frame(plan: QueryPlan) -> DataFrame:
         """Return the DataFrame of a plan, and keep it for equal queries."""
-        frame = scan(spark, plan)
+        frame = scan(spark, read_log_headers(plan, for_spark=spark_can_read(spark, plan.table)))
         keep_frame(spark, plan, query, frame)
         return frame
 

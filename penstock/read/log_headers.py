@@ -2,8 +2,9 @@
 
 The headers show three things before any row is read: whether a log is damaged, which blocks are committed, and which rows of the
 base file the blocks touch (change or delete). The plan keeps the headers. The driver uses them to choose how each slice is read,
-and workers do not read them again. If the plan has many log files, the driver reads no headers, or only those of slices with
-large base files; workers read the rest. Damage that only a worker finds fails the query when it runs (`late_errors.py`).
+and workers do not read them again. If the plan has many log files, or each of them would be a request to a remote storage, the
+driver reads no headers, or only those of slices with large base files that Spark can read; workers read the rest, together with
+the rows. Damage that only a worker finds fails the query when it runs (`late_errors.py`).
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ from penstock.filegroup.model import FileSlice
 from penstock.merge.kernels.gather import Positions
 from penstock.read.plan import QueryPlan
 from penstock.storage import Storage
+from penstock.storage.base import split_scheme
 from penstock.table.damaged_logs import read_committed_times, warn_of_loss
 from penstock.user_warning import warn_user
 
-#: Up to this number of log files the driver reads all headers: that is fast, and a damaged log is reported during planning.
+#: Up to this number of log files on a local disk the driver reads all headers: that is fast, and a damaged log is reported
+#: during planning.
 _FEW_LOG_FILES = 64
 #: Up to this number of slices the driver reads headers of slices with large base files, even if there are many log files.
 _MOST_SLICES = 256
@@ -47,26 +50,30 @@ class _Headers(NamedTuple):
     touched: Positions | None
 
 
-def read_log_headers(plan: QueryPlan) -> QueryPlan:
-    """Read block headers on the driver if there are few, or if base files are large; warn of damaged logs.
+def read_log_headers(plan: QueryPlan, *, for_spark: bool = True) -> QueryPlan:
+    """Read block headers on the driver if there are few, or if Spark reads large base files; warn of damaged logs.
 
     Return the plan with `log_scans`, `touched` and `damaged` set. A damaged log of the plan's only partition raises Penstock's
     own error here; raised in a worker, it would arrive as text inside an error of Spark. If the plan has several partitions, a
     damaged log is only a warning here, because a later filter may exclude its partition.
 
+    Args:
+        for_spark: whether Spark itself may read the base files.
+
     Raises:
         CorruptFile: a file of the plan's only partition is missing or damaged.
         Unsupported: a block of the plan's only partition has an unknown type or version.
     """
-    for_spark = _slices_for_spark(plan)
-    few_logs = sum(len(file_slice.log_files) for file_slice in plan.slices_with_logs) <= _FEW_LOG_FILES
+    chosen = _slices_for_spark(plan) if for_spark else []
+    is_local = not split_scheme(plan.table.uri)[0]
+    few_logs = is_local and sum(len(file_slice.log_files) for file_slice in plan.slices_with_logs) <= _FEW_LOG_FILES
     # If damaged blocks are skipped, the warning has to count those of all slices.
     skips_damaged = plan.table.options[o.SKIP_DAMAGED_BLOCKS]
-    slices = plan.slices_with_logs if few_logs or skips_damaged else for_spark
+    slices = plan.slices_with_logs if few_logs or skips_damaged else chosen
     if not slices:
         return plan
     times = read_committed_times(plan.table, plan.query.as_of)
-    needs_positions = set(for_spark)
+    needs_positions = set(chosen)
     scans: dict[FileSlice, LogScan] = {}
     touched: dict[FileSlice, Positions] = {}
     damaged: set[FileSlice] = set()

@@ -10,10 +10,11 @@ Each slice is read in one of three ways:
 3. Workers merge the whole slice: in all other cases. Rows reach Spark as Arrow.
 
 Spark cannot push a filter or a choice of columns through Python. So, where possible, filters and columns are applied before
-workers start. If partitions are few and large, each has a DataFrame of its own whose partition columns are literals, and Spark
-drops the DataFrames that a filter excludes. Partitions whose logs the driver has found damaged have DataFrames of their own, too,
-so that a query with a filter for other partitions does not read them. Damage that only a worker finds is sent to Spark as a row
-(`late_errors.py`), which such a filter drops. If the caller names the wanted columns, workers read no others.
+workers start. If partitions are few, and large or on a storage that Spark cannot read, each has a DataFrame of its own whose
+partition columns are literals, and Spark drops the DataFrames that a filter excludes. Partitions whose logs the driver has found
+damaged have DataFrames of their own, too, so that a query with a filter for other partitions does not read them. Damage that only
+a worker finds is sent to Spark as a row (`late_errors.py`), which such a filter drops. If the caller names the wanted columns,
+workers read no others.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ from penstock.workers.session_settings import count_cores
 
 PARTITION_COLUMN = META_COLUMNS[3]
 #: Each partition has its own DataFrame if there are at most this many partitions, and workers read at least this many bytes per
-#: partition on average: planning a DataFrame takes nearly a tenth of a second.
+#: partition on average: planning a DataFrame takes up to a tenth of a second. On a storage that Spark cannot read there is no
+#: least size, because a file that need not be read saves requests, each of which takes as long and is paid for.
 _MOST_PARTITION_FRAMES = 16
 _LEAST_PARTITION_BYTES = 64 * 1024 * 1024
 _TASKS_PER_CORE = 4
@@ -118,8 +120,8 @@ def read_slices_in_workers(scan: TableScan) -> list[DataFrame]:
     rules = build_query_rules(scan.plan)
     read_known_rows = choose_log_reader(rules)
     return [
-        *_read_in_workers(scan, log_only, rules, read_known_rows),
-        *_read_in_workers(scan, merged, rules, read_merged_rows),
+        *_read_in_workers(scan, log_only, rules, read_known_rows, least_partition_bytes=0),
+        *_read_in_workers(scan, merged, rules, read_merged_rows, least_partition_bytes=0),
     ]
 
 
@@ -164,7 +166,13 @@ def _touched_share(positions: Positions) -> float:
     return int(is_touched.sum()) / len(is_touched)
 
 
-def _read_in_workers(scan: TableScan, slices: Sequence[FileSlice], rules: MergeRules, read_rows: RowReader) -> list[DataFrame]:
+def _read_in_workers(
+    scan: TableScan,
+    slices: Sequence[FileSlice],
+    rules: MergeRules,
+    read_rows: RowReader,
+    least_partition_bytes: int = _LEAST_PARTITION_BYTES,
+) -> list[DataFrame]:
     """Return DataFrames of the rows that workers read from the slices.
 
     There is one DataFrame for all slices; or one per partition if partitions are few and large, or if files do not store the
@@ -173,17 +181,18 @@ def _read_in_workers(scan: TableScan, slices: Sequence[FileSlice], rules: MergeR
     Args:
         rules: how workers merge base files and logs.
         read_rows: the function that yields the rows of one slice in a worker.
+        least_partition_bytes: partitions are large if workers read at least this much of each on average.
     """
     damaged = [file_slice for file_slice in slices if file_slice in scan.plan.damaged]
     if damaged:
         whole = [file_slice for file_slice in slices if file_slice not in scan.plan.damaged]
         by_path = group_by_partition(damaged)
         apart = [_read_partition(scan, path, by_path[path], rules, read_rows) for path in by_path]
-        return [*_read_in_workers(scan, whole, rules, read_rows), *apart]
+        return [*_read_in_workers(scan, whole, rules, read_rows, least_partition_bytes), *apart]
     if not slices:
         return []
     by_path = group_by_partition(slices)
-    is_large = _bytes_read(slices, read_rows) >= _LEAST_PARTITION_BYTES * len(by_path)
+    is_large = _bytes_read(slices, read_rows) >= least_partition_bytes * len(by_path)
     # Columns that no file stores exist only as literals of a partition.
     if (is_large and len(by_path) <= _MOST_PARTITION_FRAMES) or scan.partition_columns.not_stored:
         return [_read_partition(scan, path, by_path[path], rules, read_rows) for path in by_path]

@@ -52,6 +52,21 @@ def test_many_logs_on_small_base_files_are_left_to_workers(monkeypatch: pytest.M
     assert read_log_headers(plan_of(made, made.made)).log_scans == {}
 
 
+def test_logs_on_a_remote_storage_are_left_to_workers_which_read_rows_in_the_same_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Slice().base(("a", 1, 1)).log(DAMAGED)
+    monkeypatch.setattr(type(made.storage), "uri", lambda self, path: f"s3a://bucket{path}")
+    assert read_log_headers(plan_of(made, made.made)).log_scans == {}
+
+
+def test_positions_are_not_read_for_a_spark_that_cannot_read_the_base_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.read.log_headers._LARGE_BASE_BYTES", 0)
+    written = encode_avro_block(rows("02", ("a", 2, 2)), instant="02", schema=AVRO, positions=np.array([7]))
+    made = Slice().base(("a", 1, 1)).log(written, of="02")
+    assert read_log_headers(plan_of(made, made.made), for_spark=False).touched == {}
+
+
 @pytest.mark.parametrize("large_base_bytes", [0, 1 << 40], ids=["base files by Spark", "base files by workers"])
 def test_a_damaged_log_is_an_error_in_the_only_partition_and_a_warning_in_one_of_several(
     monkeypatch: pytest.MonkeyPatch, large_base_bytes: int
