@@ -101,6 +101,9 @@ docs: $(READY) ## render the pages and pictures that are generated from the code
 pins: $(READY) ## write the constraints files again
 	@$(RUN) scripts/pin.py
 
+release: $(READY) ## build wheel, source archive and SBOM, twice, and compare; uploads nothing
+	@$(RUN) scripts/release.py
+
 clean: ## remove environments, caches and build files
 	rm -rf .venv .venv-spark35 .venv-bench bench/out .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist spark-warehouse artifacts
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -99,7 +99,7 @@ SUITES = (
         "storage", ("tests/contract/test_storage.py", "tests/storage"), fetches=("tests.kit.hdfs",), marks="server and not apart"
     ),
     Suite("cluster", ("tests/storage/test_cluster.py",), session="apart", marks="server"),
-    Suite("unit", ("tests/unit", "tests/model", "tests/contract/test_storage.py")),
+    Suite("unit", ("tests/unit", "tests/model", "tests/contract/test_storage.py", "tests/packaging")),
     Suite("standalone", ON_EVERY_SESSION, session="standalone"),
     Suite("local-cluster", ON_EVERY_SESSION, session="local-cluster"),
     Suite("connect", (*ON_EVERY_SESSION, "tests/table/test_stream_sink.py"), session="connect"),

@@ -157,7 +157,9 @@ def test_calls_of_tasks_are_counted_with_those_of_the_driver(in_tasks: Stage) ->
     in_tasks.run(table, plan)
     assert plain_rows(table) == sorted(CHANGED, key=repr)
     assert len(plan.calls) >= in_tasks.scene.calls_min
-    assert {call.split()[0] for call in plan.calls} == {"create", "close", "write_new", "replace", "delete", "delete_tree"}
+    kinds = {call.split()[0] for call in plan.calls}
+    # A heartbeat is replaced only if the write lasts longer than the interval of heartbeats.
+    assert kinds - {"replace"} == {"create", "close", "write_new", "delete", "delete_tree"}
 
 
 @pytest.fixture
