@@ -55,29 +55,48 @@ def decode_result(text: str, returns: Any) -> Any:
 
 
 def from_json(value: Any, kind: Any) -> Any:
-    """Convert a parsed JSON value to the type `kind`.
+    """Convert a parsed JSON value to the type `kind`. Dicts in the value may be changed.
 
     Supported are a dataclass, a list or tuple whose items have one type, and each of these `| None`. For any other type the value
     is returned unchanged.
     """
-    if isinstance(kind, type) and is_dataclass(kind):
-        types = _field_types(kind)
-        fields = {name: from_json(field, types[name]) for name, field in value.items()}
-        return kind(**fields)
-    container = get_origin(kind)
-    if container is Union or container is UnionType:  # of one type and None
-        (kind,) = (member for member in get_args(kind) if member is not type(None))
-        return None if value is None else from_json(value, kind)
-    if container is list or container is tuple:
-        item_type = get_args(kind)[0]
-        return container(from_json(item, item_type) for item in value)
-    return value
+    convert = _converter(kind)
+    return convert(value) if convert else value
 
 
 @cache
-def _field_types(kind: Any) -> dict[str, Any]:
-    """Return the type of each field of a dataclass, by field name."""
-    return get_type_hints(kind)
+def _converter(kind: Any) -> Callable[[Any], Any] | None:
+    """Return the function that converts a parsed JSON value to a type; None if the value stays as it is.
+
+    The type is examined once: a write to thousands of partitions returns thousands of results.
+    """
+    if isinstance(kind, type) and is_dataclass(kind):
+        return _dataclass_converter(kind)
+    container = get_origin(kind)
+    if container is Union or container is UnionType:  # of one type and None
+        (member,) = (member for member in get_args(kind) if member is not type(None))
+        convert = _converter(member)
+        return None if convert is None else lambda value: None if value is None else convert(value)
+    if container is list or container is tuple:
+        convert_item = _converter(get_args(kind)[0])
+        if convert_item is None:
+            return container
+        return lambda value: container(map(convert_item, value))
+    return None
+
+
+def _dataclass_converter(kind: Any) -> Callable[[dict[str, Any]], Any]:
+    """Return the function that makes an object of a dataclass of a dict with its fields."""
+    types = get_type_hints(kind)
+    converters = {field.name: convert for field in fields(kind) if (convert := _converter(types[field.name]))}
+
+    def make(value: dict[str, Any]) -> Any:
+        for name, convert in converters.items():
+            if name in value:
+                value[name] = convert(value[name])
+        return kind(**value)
+
+    return make
 
 
 def _make_error(name: str, message: str) -> PenstockError:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_origin
 
 import pytest
 
 from penstock.errors import OptionError, PenstockError, SchemaError
 from penstock.timeline.commit_file import WriteStat
+from penstock.workers import results
 from penstock.workers.results import decode_result, encode_results
 
 
@@ -42,6 +43,22 @@ class Outer:
 def test_a_result_is_the_same_after_its_journey(value: Any, returns: Any) -> None:
     (text,) = encode_results(lambda: [value])
     assert decode_result(text, returns) == value
+
+
+def test_the_types_of_a_result_are_examined_once_for_thousands_of_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    (text,) = encode_results(lambda: [Outer((Inner("a"),), (("p", 3),))])
+    examined: list[Any] = []
+
+    def count(kind: Any) -> Any:
+        examined.append(kind)
+        return get_origin(kind)
+
+    monkeypatch.setattr("penstock.workers.results.get_origin", count)
+    results._converter.cache_clear()
+    first = decode_result(text, Outer)
+    once = len(examined)
+    assert all(decode_result(text, Outer) == first for _ in range(1_000))
+    assert (len(examined), once > 0) == (once, True)
 
 
 def _raise(error: Exception) -> Any:
