@@ -83,10 +83,12 @@ def __getattr__(name: str) -> Any:
         from penstock.package_zip import package_version
 
         return globals().setdefault(name, package_version())  # reading the metadata is slow, so it is done on first use
-    if name not in _LAZY:
+    if name != "errors" and name not in _LAZY:
         raise AttributeError(f"module 'penstock' has no attribute {name!r}")
     from importlib import import_module
 
+    if name == "errors":  # `except penstock.errors.WriteConflict` needs no import of its own
+        return import_module("penstock.errors")
     value = getattr(import_module(_LAZY[name]), name)
     globals()[name] = value  # the next access does not come here, and gets the function `bundle`, not the module of that name
     return value

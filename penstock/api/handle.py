@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,15 @@ if TYPE_CHECKING:
 
 #: How often a write of `Table` runs again after a conflict, if several writers are allowed and the options do not say.
 _CONFLICT_RETRIES = 3
+
+
+def path_text(path: object) -> str:
+    """Return a table's path as text. Raise OptionError if it is neither text nor a path object."""
+    if isinstance(path, (str, os.PathLike)):
+        return os.fspath(path)
+    raise OptionError(
+        f"the path of a table cannot be of the type {type(path).__name__}: pass its folder as a string or a pathlib.Path"
+    )
 
 
 def storage_settings(options: Mapping[str, object]) -> dict[str, str]:

@@ -8,8 +8,10 @@ integers in 64 bits, whatever the column of the table is, so an integer takes th
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from logging import LogRecord
+from threading import get_ident
 from typing import Any, Protocol, TypeAlias, TypeGuard, cast
 
 import pyarrow as pa
@@ -36,6 +38,8 @@ class ArrowStream(Protocol):
 #: What the methods of `Table` accept as rows.
 Rows: TypeAlias = "DataFrame | ArrowStream | pa.Table | pa.RecordBatch | Sequence[Mapping[str, object]] | str | os.PathLike[str]"
 
+#: The loggers to which PySpark 4 writes each error of a query: of SQL text, and of Columns.
+_QUERY_LOGS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _FORMS = "a DataFrame of Spark, pandas or polars, an Arrow table, a list of dicts, or the path of Parquet files"
 
 
@@ -77,13 +81,37 @@ def rows_where(frame: DataFrame, condition: str | Column) -> DataFrame:
     if isinstance(condition, str) and not condition.strip():
         raise OptionError("the condition is empty; pass one such as \"fare > 30\", or 'true' for all rows")
     try:
-        found = frame.where(condition)
-        found.columns  # noqa: B018  Spark Connect analyses the condition only now
+        with _no_query_log():
+            found = frame.where(condition)
+            found.columns  # noqa: B018  Spark Connect analyses the condition only now
     except PySparkException as e:
         text = f"{condition!r}" if isinstance(condition, str) else str(condition)
         hint = "; pass a pathlib.Path if it is the path of Parquet files with keys" if "/" in text else ""
-        raise OptionError(f"{text} is not a condition over the table's columns: {_first_line(e)}{hint}") from e
+        raise OptionError(f"{text} is not a condition over the table's columns: {_first_line(e)}{hint}") from None
     return found
+
+
+@contextmanager
+def _no_query_log() -> Iterator[None]:
+    """Keep PySpark 4 from logging errors of queries of this thread: kilobytes of JSON on stderr, for an error that is raised."""
+    try:
+        from pyspark.logger import PySparkLogger
+    except ImportError:  # PySpark 3.5 logs nothing
+        yield
+        return
+    thread = get_ident()
+    loggers = [PySparkLogger.getLogger(name) for name in _QUERY_LOGS]
+
+    def is_of_another_thread(record: LogRecord) -> bool:
+        return record.thread != thread
+
+    for logger in loggers:
+        logger.addFilter(is_of_another_thread)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(is_of_another_thread)
 
 
 def is_condition(keys: object) -> TypeGuard[str | Column]:

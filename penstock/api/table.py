@@ -18,7 +18,7 @@ from penstock.api.arrow import ArrowMethods
 from penstock.api.cleaning import CleaningMethods
 from penstock.api.clustering import ClusteringMethods
 from penstock.api.compaction import CompactionMethods
-from penstock.api.handle import active_session, call_options, find_session, storage_settings, table_columns
+from penstock.api.handle import active_session, call_options, find_session, path_text, storage_settings, table_columns
 from penstock.api.inspect import InspectMethods
 from penstock.api.locking import LockMethods
 from penstock.api.maintenance import MaintenanceMethods
@@ -120,7 +120,7 @@ class Table(
         session = find_session(spark)
         own_options = call_options(options, more)
         check_record_key(record_key)
-        storage, base_path = open_storage(os.fspath(path), storage_settings(own_options))
+        storage, base_path = open_storage(path_text(path), storage_settings(own_options))
         finish_overwrite(storage, base_path)
         if table_exists(storage, base_path):
             raise _exists(base_path)
@@ -161,8 +161,8 @@ class Table(
         """
         own_options = call_options(options, {})
         settings = storage_settings(own_options)
-        finish_overwrite(*open_storage(os.fspath(path), settings))
-        state = open_table(os.fspath(path), read_options(settings))
+        finish_overwrite(*open_storage(path_text(path), settings))
+        state = open_table(path_text(path), read_options(settings))
         found = spark or active_session()
         return cls(state.uri, penstock.enable(found) if found else None, own_options)
 
@@ -177,7 +177,7 @@ class Table(
             >>> penstock.Table.exists(table.path), penstock.Table.exists(path + "/elsewhere")
             (True, False)
         """
-        return table_exists(*open_storage(os.fspath(path)))
+        return table_exists(*open_storage(path_text(path)))
 
     @property
     def name(self) -> str:

@@ -229,7 +229,7 @@ def _write_once(request: _Request, path: str, mode: SaveMode) -> tuple[Published
     if exists and mode is SaveMode.IGNORE:
         return None
     if exists and mode is SaveMode.ERROR:
-        raise TableExists(f"hoodie table at {request.base_path} already exists.; use mode('append') to add to it")
+        raise TableExists(f"hoodie table at {request.base_path} already exists; use mode('append') to add to it")
     _check_delete(request, mode, exists)
     if not exists:
         return _create(request)

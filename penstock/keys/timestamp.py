@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -163,12 +163,19 @@ def parse_time_format(options: Mapping[str, str]) -> TimeFormat:
 
 # --- options
 
+#: What the options have that must be set.
+_FORMS: Final = {
+    "timestamp.type": f"one of {', '.join(kind.value for kind in InputType)}",
+    "input.dateformat": "the pattern of the column's text, such as yyyy-MM-dd HH:mm:ss",
+    "output.dateformat": "the pattern of the partition path, such as yyyy/MM/dd",
+}
+
 
 def _require(options: Mapping[str, str], key: str) -> str:
     """Return the value of the option `key`. Raise OptionError if the option is missing or blank."""
     value = options.get(key, "")
     if not value.strip():
-        raise OptionError(f"{TIMEBASED_PREFIX}{key} is missing: the time-based key generator needs it.")
+        raise OptionError(f"{TIMEBASED_PREFIX}{key} must be set for the time-based key generator: {_FORMS[key]}.")
     return value
 
 

@@ -27,6 +27,9 @@ GIB: Final = 1024 * MIB
 
 LONG_MAX: Final = 2**63 - 1
 
+#: A number with a unit, such as 120MB or 10 s.
+_HAS_UNIT: Final = re.compile(r"[0-9][0-9_.,]*\s*[A-Za-z]+")
+
 
 class UnknownOptionWarning(UserWarning):
     """Warns about a key that is not in the catalogue, usually a typing error or an option of another format. It has no effect."""
@@ -95,7 +98,9 @@ class Option(Generic[T]):
         except ValueError as cause:
             if isinstance(cause, OptionError):
                 raise
-            raise OptionError(f"option '{self.key}' is {self.shown(raw)}; expected {describe_form(self.parse)}") from None
+            form = describe_form(self.parse)
+            unit = ", without a unit" if "number" in form and _HAS_UNIT.fullmatch(raw.strip()) else ""
+            raise OptionError(f"option '{self.key}' is {self.shown(raw)}; expected {form}{unit}") from None
 
     def canonical(self, raw: str) -> str:
         """Return the user's string in the catalogue's spelling; unchanged if the option has no list of allowed values.

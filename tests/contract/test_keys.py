@@ -375,15 +375,18 @@ def test_the_check_for_null_keys_leaves_rows_with_keys_unchanged(spark: Any) -> 
             "Unable to find field names for partition path in proper format",
         ),
         (KeySettings(("i",), ("s",), generator_class=SQL, sql_origin_class=SQL), "cannot wrap itself"),
-        (by_time("i", output_dateformat="yyyy"), "timestamp.type is missing"),
-        (by_time("i", timestamp_type="SCALAR"), "output.dateformat is missing"),
+        (by_time("i", output_dateformat="yyyy"), "timestamp.type must be set .*one of UNIX_TIMESTAMP, EPOCHMILLISECONDS"),
+        (by_time("i", timestamp_type="SCALAR"), "output.dateformat must be set .*such as yyyy"),
         (by_time("i", timestamp_type="SOON", output_dateformat="yyyy"), "timestamp.type=SOON: use one of"),
         (
             by_time("i", timestamp_type="SCALAR", timestamp_scalar_time_unit="WEEKS", output_dateformat="yyyy"),
             "WEEKS: use one of",
         ),
         (by_time("i", timestamp_type="SCALAR", output_dateformat="yyyy", timezone="Mars"), "timezone=Mars"),
-        (by_time("s", timestamp_type="DATE_STRING", output_dateformat="yyyy"), "input.dateformat is missing"),
+        (
+            by_time("s", timestamp_type="DATE_STRING", output_dateformat="yyyy"),
+            "input.dateformat must be set .*such as yyyy-MM-dd",
+        ),
         (by_time("s", timestamp_type="EPOCHMILLISECONDS", output_dateformat="yyyy"), "Missing input formatter"),
         (by_time("i", timestamp_type="MIXED", input_dateformat="yyyy", output_dateformat="yyyy"), "time.unit is not specified"),
         (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -84,6 +86,11 @@ def test_a_public_name_has_an_example(name: str, thing: Any) -> None:
 def test_every_exported_name_can_be_imported() -> None:
     for name in penstock.__all__:
         assert getattr(penstock, name) is not None
+
+
+def test_errors_are_an_attribute_of_the_package_without_an_import() -> None:
+    program = "import penstock; print(penstock.errors.WriteConflict.__name__)"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "WriteConflict\n"
 
 
 def test_dir_shows_the_public_names_alone() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,13 @@ def test_a_path_without_a_table_is_not_opened(spark: Any, table_path: str) -> No
     assert not Table.exists(table_path)
     with pytest.raises(TableNotFound, match="not a Hudi table"):
         Table.open(table_path, spark)
+
+
+@pytest.mark.parametrize("wrong", [5, None, ["trips"], b"trips"])
+def test_a_path_of_another_type_is_a_typed_error(wrong: Any) -> None:
+    for attempt in (Table.open, Table.exists, partial(Table.create, schema="id string", name="t", record_key="id")):
+        with pytest.raises(OptionError, match=f"cannot be of the type {type(wrong).__name__}: pass its folder"):
+            attempt(wrong)
 
 
 def test_a_deleted_table_is_not_created_again_by_a_write(spark: Any, table: Table) -> None:

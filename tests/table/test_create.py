@@ -213,7 +213,7 @@ def test_ignore_creates_a_missing_table(spark: Any, table_path: str) -> None:
 def test_error_refuses_an_existing_table(spark: Any, table: str, mode: str | None) -> None:
     before = state_of(table)
     writer = trips(spark, SIX[0]).write.format("hudi").options(**BULK)
-    with pytest.raises(TableExists, match="already exists"):
+    with pytest.raises(TableExists, match=r"already exists; use mode\('append'\)"):
         (writer.mode(mode) if mode else writer).save(table)
     assert state_of(table) == before
 

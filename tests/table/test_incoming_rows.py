@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
@@ -294,6 +295,29 @@ def test_a_wrong_condition_is_a_typed_error_and_the_table_stays(table: Table, co
     with pytest.raises(OptionError, match=says):
         table.delete(condition)
     assert state_of(table.path) == before
+
+
+@pytest.mark.parametrize("as_column", [False, True], ids=["text", "column"])
+def test_a_wrong_condition_leaves_nothing_in_the_log_of_pyspark(table: Table, as_column: bool) -> None:
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = records.append  # type: ignore[method-assign]
+    loggers = [
+        pytest.importorskip("pyspark.logger", reason="PySpark 3.5 has no log of queries").PySparkLogger.getLogger(name)
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+    ]
+    for logger in loggers:
+        logger.addHandler(handler)
+    try:
+        with pytest.raises(OptionError):
+            table.delete(F.col("far") > 30 if as_column else "far > 30")
+        assert records == []
+        with pytest.raises(Exception, match="far"):
+            _ = table.read().where("far > 30").columns
+        assert len(records) == 1, "errors of the user's own queries are logged as before"
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
 
 
 def test_a_condition_is_evaluated_on_the_table_that_the_write_found(

@@ -68,7 +68,8 @@ def test_text_becomes_a_value_of_the_options_type(option: Option[Any], raw: str,
 @pytest.mark.parametrize(
     ("option", "raw", "expected"),
     [
-        (SMALL_FILE_LIMIT, "10MB", "a whole number"),
+        (SMALL_FILE_LIMIT, "10MB", "a whole number, without a unit"),
+        (MAX_FILE_SIZE, "1.5 g", "a whole number, 1 or more, without a unit"),
         (SMALL_FILE_LIMIT, "1_000", "a whole number"),
         (SMALL_FILE_LIMIT, "", "a whole number"),
         (SMALL_FILE_LIMIT, str(2**63), "a whole number"),
