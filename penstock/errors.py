@@ -137,6 +137,10 @@ class CallbackFailed(PenstockError):
     """
 
 
+class MessageTooLarge(CallbackFailed):
+    """Raised by a callback whose receiver does not accept messages of this size. Later messages are sent all the same."""
+
+
 class CorruptFile(PenstockError):
     """Raised if the content of a table's file is damaged or not what its name says. Stop, and restore the file or the table."""
 

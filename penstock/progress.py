@@ -79,6 +79,8 @@ class Stages:
         self._display = _make_display(mode)
         self._around = around or _no_context
         self._began = clock.monotonic_s()
+        #: When the `with` block ended; None until then.
+        self._ended: float | None = None
         #: The finished stages as the summary names them.
         self._finished: list[str] = []
         #: The activity of the stage that runs or has failed; empty between stages.
@@ -90,13 +92,14 @@ class Stages:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Show the outcome of the operation. Nothing is shown if no stage has begun."""
+        self._ended = clock.monotonic_s()
         if self._display and (self._finished or self._doing):
             self._display.close(self.title, *self._summarize(error))
 
     @property
     def seconds(self) -> float:
-        """The seconds since the object was made, that is, since the first attempt of the operation began."""
-        return clock.monotonic_s() - self._began
+        """The seconds from the time the object was made, when the first attempt began, to the end of the operation, or to now."""
+        return (self._ended or clock.monotonic_s()) - self._began
 
     def restart(self, title: str) -> None:
         """Begin the operation, or begin it again, under a new title. Finished stages of an earlier attempt are forgotten.

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.commit.change import STAGES
 from penstock.commit.row_ages import FRESHNESS_MS, LATENCY_MS
-from penstock.hooks import PublishedCommit
+from penstock.hooks import HookOutcome, PublishedCommit
 from penstock.progress import CONFLICTS, format_bytes, format_count
 from penstock.report_table import ColumnHead, ReportTable
 from penstock.timeline.commit_file import CommitMetadata
@@ -257,11 +257,12 @@ class FollowUps(Report[FollowUp]):
             about: what the heading names: the instant of the commit.
         """
         steps = []
-        for hook in commit.outcomes:
-            steps.append(FollowUp(hook.hook, "hook", "failed" if hook.error else "done", hook.seconds, hook.error))
-        for service in commit.services:
-            result = "failed" if service.error else service.done or "not due"
-            steps.append(FollowUp(service.service, "service", result, service.seconds, service.error))
+        for step in commit.follow_ups:
+            if isinstance(step, HookOutcome):
+                steps.append(FollowUp(step.hook, "hook", "failed" if step.error else "done", step.seconds, step.error))
+            else:
+                result = "failed" if step.error else step.done or "not due"
+                steps.append(FollowUp(step.service, "service", result, step.seconds, step.error))
         return FollowUps(steps, about)
 
 

@@ -29,7 +29,7 @@ from penstock.commit.modes import is_lazy, is_optimistic
 from penstock.commit.overlap import ConcurrentCommit, check_overlap, check_schema
 from penstock.commit.row_ages import measure_row_ages
 from penstock.commit.run_hooks import run_after_hooks, run_before_hooks
-from penstock.commit.swap_tables import final_table_path, is_written_aside
+from penstock.commit.swap_tables import final_table_path
 from penstock.commit.table_lock import check_still_held, locked
 from penstock.commit.undone_commits import check_still_there
 from penstock.errors import AlreadyExists, CommitUnknown, StorageError, WriteConflict
@@ -207,6 +207,7 @@ class Change:
         read_table: TableReader | None = None,
         published: Callable[[], object] | None = None,
         check: CheckCommits | None = None,
+        calls_hooks: bool = True,
     ) -> PublishedCommit:
         """Call `prepare`, then `publish`; return the published commit. The arguments are those of `prepare` and `publish`."""
         commit = self.prepare(
@@ -220,7 +221,7 @@ class Change:
             stages=stages,
             read_table=read_table,
         )
-        return self.publish(commit, spark=spark, stages=stages, published=published, check=check)
+        return self.publish(commit, spark=spark, stages=stages, published=published, check=check, calls_hooks=calls_hooks)
 
     def prepare(
         self,
@@ -272,6 +273,7 @@ class Change:
         stages: Stages | None = None,
         published: Callable[[], object] | None = None,
         check: CheckCommits | None = None,
+        calls_hooks: bool = True,
     ) -> PublishedCommit:
         """Publish a prepared commit and return it with the outcomes of the after-commit hooks.
 
@@ -285,6 +287,8 @@ class Change:
             published: a function to call after the completed file was created and before the marker folder is deleted.
             check: a last check of the caller, called with the commits that completed since the change was planned. Under
                 optimistic concurrency control it is called during the transaction; otherwise with no commits.
+            calls_hooks: whether to run the after-commit hooks. Not for a write, whose hooks run after the table services that
+                follow it (`door/follow_ups.py`).
 
         Raises:
             CommitUnknown: the storage failed while the completed file was created, so the file may or may not exist.
@@ -327,8 +331,8 @@ class Change:
         with suppress(StorageError):  # the commit stands; a later write deletes what is left of it
             markers.delete_markers(storage, base_path, self.time)
             self._heartbeat.end()
-        if is_written_aside(base_path):
-            return done  # the table is not at its path yet; the door runs the hooks when it is
+        if not calls_hooks:
+            return done
         return run_after_hooks(HookContext(self.table, spark, stages=stages), done)
 
     def _publish_in_turn(self, commit: PendingCommit, check: CheckCommits | None, stages: Stages) -> PublishedCommit:

@@ -1,7 +1,7 @@
 """Runs the hooks of `HOOKS` before and after a commit.
 
-`Change` in `commit/change.py` calls both functions. There is one exception: after the commit of a new table of save mode
-`overwrite`, `door/write.py` runs the after-commit hooks, because the new table must be in place first.
+`Change` in `commit/change.py` calls both functions for the commit of a table service. For a write it calls the first one only:
+`door/follow_ups.py` runs the after-commit hooks when the table services that follow the write have run, as Hudi does.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from penstock import clock
 from penstock.hooks import HOOKS, Hook, HookContext, HookFactory, HookOutcome, PendingCommit, PublishedCommit
+from penstock.progress import Stages
 from penstock.user_warning import warn_user
 
 
@@ -29,16 +30,20 @@ def run_before_hooks(context: HookContext, commit: PendingCommit) -> None:
     """Call `before_commit` of every hook. An error of a hook is raised, and later hooks are not called."""
     for name, factory in HOOKS.items():
         for hook_name, hook in _make_hooks(name, factory, context).items():
-            with _shown(context, f"{hook_name} before the commit"):
+            with _shown(context.stages, f"{hook_name} before the commit"):
                 hook.before_commit(commit)
 
 
-def run_after_hooks(context: HookContext, commit: PublishedCommit) -> PublishedCommit:
-    """Call `after_commit` of every hook; return a copy of the commit with one `HookOutcome` per hook.
+def run_after_hooks(context: HookContext, commit: PublishedCommit, shown: Stages | None = None) -> PublishedCommit:
+    """Call `after_commit` of every hook; return a copy of the commit with one more `HookOutcome` per hook.
 
     An error of a hook becomes a warning and an outcome with that error. Later hooks are still called.
+
+    Args:
+        shown: shows each hook as a stage; None: the stages of the context do, if there are any.
     """
     outcomes: list[HookOutcome] = []
+    shown = shown or context.stages
     for name, factory in HOOKS.items():
         try:
             hooks = _make_hooks(name, factory, context)
@@ -46,8 +51,8 @@ def run_after_hooks(context: HookContext, commit: PublishedCommit) -> PublishedC
             outcomes.append(HookOutcome(name, _warn(context, commit, name, e)))
             continue
         for hook_name, hook in hooks.items():
-            outcomes.append(_run_after_hook(context, commit, hook_name, hook))
-    return replace(commit, outcomes=tuple(outcomes))
+            outcomes.append(_run_after_hook(context, commit, hook_name, hook, shown))
+    return replace(commit, follow_ups=(*commit.follow_ups, *outcomes))
 
 
 def _make_hooks(name: str, factory: HookFactory, context: HookContext) -> Mapping[str, Hook]:
@@ -62,12 +67,12 @@ def _make_hooks(name: str, factory: HookFactory, context: HookContext) -> Mappin
     return {name: hooks} if isinstance(hooks, Hook) else hooks
 
 
-def _run_after_hook(context: HookContext, commit: PublishedCommit, name: str, hook: Hook) -> HookOutcome:
+def _run_after_hook(context: HookContext, commit: PublishedCommit, name: str, hook: Hook, shown: Stages | None) -> HookOutcome:
     """Call `after_commit` of one hook and return the outcome. An error becomes a warning."""
     began = clock.monotonic_s()
     error = None
     try:
-        with _shown(context, f"{name} after the commit"):
+        with _shown(shown, f"{name} after the commit"):
             hook.after_commit(commit)
     except Exception as e:  # as above
         error = _warn(context, commit, name, e)
@@ -75,12 +80,12 @@ def _run_after_hook(context: HookContext, commit: PublishedCommit, name: str, ho
 
 
 @contextmanager
-def _shown(context: HookContext, doing: str) -> Iterator[None]:
-    """Show the `with` block as a stage of the write or service, if it shows progress."""
-    if context.stages is None:
+def _shown(stages: Stages | None, doing: str) -> Iterator[None]:
+    """Show the `with` block as a stage, if `stages` is not None."""
+    if stages is None:
         yield
         return
-    with context.stages.run(doing, f"running {doing}"):
+    with stages.run(doing, f"running {doing}"):
         yield
 
 

@@ -45,7 +45,7 @@ def new_table_path(base_path: str) -> str:
     return join(base_path, FOLDER, TEMP, f"{OVERWRITE}-{clock.new_uuid()}")
 
 
-def is_written_aside(base_path: str) -> bool:
+def _is_written_aside(base_path: str) -> bool:
     """Whether a path is one that `new_table_path` returned: that of a new table which has not yet replaced the old table."""
     folder, _, name = base_path.rpartition("/")
     return name.startswith(f"{OVERWRITE}-") and folder.endswith(join(FOLDER, TEMP))
@@ -53,7 +53,7 @@ def is_written_aside(base_path: str) -> bool:
 
 def final_table_path(base_path: str) -> str:
     """Return the path at which a table will be after its commit: that of the old table for a table that replaces another one."""
-    if not is_written_aside(base_path):
+    if not _is_written_aside(base_path):
         return base_path
     return base_path.rpartition("/")[0].removesuffix(f"/{FOLDER}/{TEMP}")
 

@@ -1,4 +1,4 @@
-"""Runs the inline table services after a commit, in the order of the registry (`door/services.py`).
+"""Runs what follows the commit of a write: inline table services in the order of the registry (`door/services.py`), then hooks.
 
 The commit stays published, whatever fails after it. If a service fails, the failure is noted in the returned commit and issued as
 a warning, and the next service runs. This holds for errors of Spark too. If the options ask for it, the failure raises instead.
@@ -7,14 +7,15 @@ a warning, and the next service runs. This holds for errors of Spark too. If the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock import clock
 from penstock import options as o
+from penstock.commit.run_hooks import run_after_hooks
 from penstock.door.services import make_stages, services_after_write
 from penstock.errors import LockTimeout, PenstockError, StorageError, WriteConflict
-from penstock.hooks import ServiceOutcome
+from penstock.hooks import HookContext, PublishedCommit, ServiceOutcome
 from penstock.interrupt import check_interrupt
 from penstock.options import Options
 from penstock.progress import Stages
@@ -24,6 +25,40 @@ from penstock.user_warning import warn_user
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def follow_up_write(
+    spark: SparkSession, table: TableState, commit: PublishedCommit, stages: Stages, already_run: Sequence[ServiceRun] = ()
+) -> PublishedCommit:
+    """Run the inline table services that the options ask for after the commit of a write, then the after-commit hooks.
+
+    Hudi has the same order: the receiver of a message finds the table as the services left it.
+
+    Args:
+        stages: the stages of the write.
+        already_run: the asynchronous services that ran while the rows were written. They do not run again.
+
+    Returns:
+        The commit, with the outcomes of the services and hooks.
+
+    Raises:
+        PenstockError: a service failed, and the options ask to raise in this case. The commit stays published, and the hooks ran.
+    """
+    context = HookContext(table, spark, stages=stages)
+    try:
+        services = follow_up(spark, table, already_run)
+    except Exception:
+        _run_hooks(context, commit)
+        raise
+    return _run_hooks(context, replace(commit, follow_ups=(*commit.follow_ups, *services)))
+
+
+def _run_hooks(context: HookContext, commit: PublishedCommit) -> PublishedCommit:
+    """Run the hooks after the commit of a write; return the commit with their outcomes. A write that was undone has none."""
+    if commit.is_undone:
+        return commit
+    with make_stages("hooks of", context.table, context.spark) as shown:
+        return run_after_hooks(context, commit, shown)
 
 
 def follow_up(spark: SparkSession, table: TableState, already_run: Sequence[ServiceRun] = ()) -> tuple[ServiceOutcome, ...]:

@@ -20,11 +20,11 @@ from penstock import options as o
 from penstock.commit.heartbeat import keep_heartbeat
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.commit.modes import is_optimistic
-from penstock.commit.run_hooks import check_hooks, run_after_hooks
+from penstock.commit.run_hooks import check_hooks
 from penstock.commit.swap_tables import OVERWRITE, finish_overwrite, new_table_path, refuse_other_writers, swap_tables
 from penstock.commit.table_lock import check_lock
 from penstock.door.async_services import AsyncServices
-from penstock.door.follow_ups import follow_up
+from penstock.door.follow_ups import follow_up_write
 from penstock.door.interrupts import end_at_interrupt
 from penstock.door.preview import read_preview
 from penstock.errors import (
@@ -125,7 +125,7 @@ def write(
     mode: str | None = None,
     addition: CommitAddition | None = None,
 ) -> PublishedCommit | None:
-    """Write rows to the table at `path`, then run the inline table services. Create the table if it does not exist.
+    """Write rows to the table at `path`, then run the inline table services and hooks. Create the table if it does not exist.
 
     Args:
         incoming: the rows to write, or a function that builds them from the table. If the write begins again, so that the table
@@ -156,7 +156,7 @@ def write(
         if written is None:
             return None
         done, table = written
-        return replace(done, services=follow_up(spark, table, request.services.runs))
+        return follow_up_write(spark, table, done, stages, request.services.runs)
 
 
 _Written: TypeAlias = tuple[PublishedCommit, TableState] | None
@@ -184,7 +184,7 @@ def _report_lineage(lineage: LineageRun | None, run: Callable[[], _Written]) -> 
         return None
     commit, table = written
     outcome = lineage.complete(commit)
-    return replace(commit, outcomes=(*commit.outcomes, outcome)), table
+    return replace(commit, follow_ups=(*commit.follow_ups, outcome)), table
 
 
 def _describe_interrupt(base_path: str, done: PublishedCommit | None, details: str) -> str:
@@ -322,8 +322,7 @@ def _overwrite(request: _Request) -> tuple[PublishedCommit, TableState]:
         # Although it is not known whether the commit was published, the write has failed: the tables were not swapped.
         raise StorageError(f"overwriting {request.base_path} failed, the old table is as it was: {e.__cause__}") from e
     swap_tables(old, new_path, commit.instant)
-    table = replace(table, base_path=request.base_path)
-    return run_after_hooks(HookContext(table, request.spark, stages=request.stages), commit), table
+    return commit, replace(table, base_path=request.base_path)
 
 
 def _read_config(request: _Request) -> TableConfig:

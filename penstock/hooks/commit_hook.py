@@ -3,6 +3,8 @@
 Hooks run for every write, and for every table service that publishes a commit, delta commit or replace commit: compaction, log
 compaction, clustering, the deletion of expired partitions. All of them go through `Change` in `commit/change.py`.
 
+After a write, `after_commit` runs when the table services that follow the write have run, as in Hudi.
+
 Hooks do not run for clean, rollback, restore, savepoint and archive. These publish no commit metadata, so there is no commit to
 call a hook with. Clean and archive remove what no query reads any more, a savepoint changes no row, and a rollback or
 restore must never be stopped by a hook, because the next write waits for it.
@@ -37,7 +39,7 @@ class HookContext:
     spark: SparkSession | None = None
     #: The path of the table after the commit, if the table is written elsewhere before: with save mode `overwrite`.
     final_path: str | None = None
-    #: Shows the progress of the write; None for a service that shows none. Each hook is shown as a stage after the commit.
+    #: The stages of the write or service, with their times; None for a service that measures none.
     stages: Stages | None = None
     #: Reads the table as it is now, or as it would be after a pending commit. None for a table service.
     read_table: TableReader | None = None
@@ -110,10 +112,10 @@ class PublishedCommit:
     instant: str
     action: Action
     metadata: CommitMetadata
-    #: The outcome of each after-commit hook, in the order in which they ran. Empty while they run.
-    outcomes: tuple[HookOutcome, ...] = ()
-    #: The outcome of each table service that followed the write, in the order in which they ran. Only `door/write.py` sets this.
-    services: tuple[ServiceOutcome, ...] = ()
+    #: The outcomes of what followed the commit, in the order in which it ran: table services after a write, after-commit hooks.
+    follow_ups: tuple[HookOutcome | ServiceOutcome, ...] = ()
+    #: Whether the write had nothing to publish and was undone, so that its instant does not exist. No hook runs then.
+    is_undone: bool = False
     #: How the lock was used; None for a single writer, which takes none. Two commits that waited differently are equal.
     lock: LockUse | None = field(default=None, compare=False)
 
@@ -123,9 +125,15 @@ class PublishedCommit:
         return self.metadata.operation
 
     @property
+    def outcomes(self) -> tuple[HookOutcome, ...]:
+        """The outcome of each after-commit hook, in the order in which they ran. Empty while they run."""
+        return tuple(step for step in self.follow_ups if isinstance(step, HookOutcome))
+
+    @property
     def failed_services(self) -> tuple[str, ...]:
         """One text for each table service that failed after the write: what failed, and why, such as `cleaning: …`."""
-        return tuple(f"{service.noun}: {service.error}" for service in self.services if service.error is not None)
+        services = [step for step in self.follow_ups if isinstance(step, ServiceOutcome)]
+        return tuple(f"{service.noun}: {service.error}" for service in services if service.error is not None)
 
 
 class Hook:

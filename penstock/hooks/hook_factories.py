@@ -12,8 +12,8 @@ from penstock.hooks.validators import make_validators
 #: this order.
 HOOKS: dict[str, HookFactory] = {
     "validators": make_validators,
-    "callbacks": make_callbacks,
+    # After a commit, in Hudi's order.
     "metrics": make_metrics,
-    # Catalog sync is the last, as in Hudi: a callback that fails or is slow must not see a catalog ahead of it.
+    "callbacks": make_callbacks,
     "catalog sync": make_catalog_sync,
 }

@@ -8,6 +8,7 @@ import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
@@ -15,8 +16,9 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Re
 
 from penstock import clock
 from penstock import options as o
-from penstock.errors import CallbackFailed, OptionError
+from penstock.errors import CallbackFailed, MessageTooLarge, OptionError
 from penstock.hooks.outbox import Message
+from penstock.hooks.time_limit import run_within
 from penstock.options import Options
 
 _KEY_HEADER = "HUDI-CALLBACK-KEY"
@@ -62,6 +64,7 @@ class HttpSender:
 
         Raises:
             CallbackFailed: no attempt succeeded.
+            MessageTooLarge: the server does not accept messages of this size.
         """
         deadline = clock.monotonic_s() + self.timeout_s
         opener = _make_opener(self.tls)
@@ -83,13 +86,22 @@ class HttpSender:
 
         Raises:
             _Failure: the server did not accept the message.
+            MessageTooLarge: the server does not accept messages of this size.
         """
         headers = {**self.headers, _IDEMPOTENCY_HEADER: quote(message.idempotency_key, safe="@")}
         request = Request(self.url, data=message.body.encode(), headers=headers, method="POST")
-        try:
+
+        def post() -> None:
             opener.open(request, timeout=timeout_s).close()
+
+        try:
+            run_within(timeout_s, post)
         except HTTPError as e:
             e.close()
+            if e.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+                raise MessageTooLarge(
+                    f"POST {hide_secrets(self.url)}: {len(message.body):,} characters are too many (413)"
+                ) from None
             raise _Failure(f"the server answered {e.code}", may_pass=e.code >= 500 or e.code in _RETRIED) from None
         except TimeoutError:
             raise _Failure(f"no answer within {self.timeout_s:g} s", may_pass=True) from None

@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock import clock
 from penstock import options as o
-from penstock.errors import CallbackFailed, OptionError
+from penstock.errors import CallbackFailed, MessageTooLarge, OptionError
 from penstock.hooks.outbox import Message
 from penstock.options import Options
 
@@ -39,6 +39,7 @@ class KafkaSender:
 
         Raises:
             CallbackFailed: the message was not confirmed in time, or refused.
+            MessageTooLarge: the client or the brokers do not accept messages of this size.
         """
         problems: list[Any] = []  # errors of the connection, such as a wrong password
         delivered: list[Any] = []  # the error of the message, or None: one item when its delivery is decided
@@ -56,7 +57,11 @@ class KafkaSender:
         except CallbackFailed:
             raise
         except Exception as e:  # the client's own error type is not imported here
+            if _is_too_large(e.args[0] if e.args else None):
+                raise self._explain_size(message) from e
             raise CallbackFailed(f"Kafka topic {self.topic}: {_describe(e)}") from e
+        if _is_too_large(delivered[0]):
+            raise self._explain_size(message)
         if delivered[0] is not None:
             raise self._explain(delivered[0], problems)
 
@@ -93,6 +98,13 @@ class KafkaSender:
         why = error.str() if error is not None else f"not confirmed within {self.timeout_s:g} s"
         details = f" ({problems[-1].str()})" if problems else ""
         return CallbackFailed(f"Kafka topic {self.topic} at {self.settings['bootstrap.servers']}: {why}{details}")
+
+    def _explain_size(self, message: Message) -> MessageTooLarge:
+        """Return the error of a message that the client or the brokers do not accept because of its size."""
+        return MessageTooLarge(
+            f"Kafka topic {self.topic}: a message of {len(message.body.encode()):,} bytes is too large; raise "
+            f"{o.KAFKA_PREFIX}message.max.bytes, and max.message.bytes of the topic"
+        )
 
 
 def make_kafka_sender(options: Options) -> KafkaSender:
@@ -149,6 +161,11 @@ def _make_producer(settings: Mapping[str, str | int], on_problem: Any) -> Any:
     except ImportError as e:
         raise OptionError("the Kafka callback needs the package confluent-kafka: pip install 'penstock[kafka]'") from e
     return Producer({**settings, "error_cb": on_problem}, logger=_silent_logger())
+
+
+def _is_too_large(error: Any) -> bool:
+    """Whether an error of the client or of the brokers says that a message is too large. None is no error."""
+    return hasattr(error, "name") and error.name() == "MSG_SIZE_TOO_LARGE"
 
 
 def _describe(error: Exception) -> str:

@@ -6,16 +6,21 @@ what is in the outbox at the same time. Its idempotency key is the same each tim
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from penstock import clock
 from penstock import options as o
-from penstock.errors import CallbackFailed
+from penstock.errors import CallbackFailed, MessageTooLarge
 from penstock.hooks.commit_hook import Hook, PendingCommit, PublishedCommit
 from penstock.hooks.notice import is_announced, make_notice, write_message
 from penstock.hooks.outbox import OUTBOX_FOLDER, Message, list_messages, read_message, remove_message, store_message
 from penstock.table.state import TableState, reload_timeline
+
+#: For how many seconds a write sends messages that wait in the outbox. The next write, or a table service, sends the others.
+_WAITING_S = 30.0
 
 
 class Sender(Protocol):
@@ -30,6 +35,7 @@ class Sender(Protocol):
 
         Raises:
             CallbackFailed: the message was not accepted within the time and the attempts that the options allow.
+            MessageTooLarge: the other system does not accept messages of this size.
         """
 
 
@@ -48,18 +54,19 @@ class SendNotices(Hook):
     def after_commit(self, commit: PublishedCommit) -> None:
         """Send the waiting messages of the outbox, then the message of this commit.
 
-        If one of them cannot be delivered, the message of this commit is stored in the outbox. If the options turn the outbox
-        off, nothing waits and nothing is stored.
+        If one of them cannot be delivered, the message of this commit is stored in the outbox. So is it if the waiting messages
+        take too long to send. If the options turn the outbox off, nothing waits and nothing is stored.
 
         Raises:
-            CallbackFailed: a message could not be delivered.
+            CallbackFailed: a message could not be delivered, or still waits.
         """
         if not is_announced(commit):
             return
         message = self._make_message(commit)
         waiting = [] if self._outbox == "off" else list_messages(self.table, self.sender.name)
         try:
-            send_messages(self.table, self.sender, [name for name in waiting if name != message.file_name])
+            older = [name for name in waiting if name != message.file_name]
+            sent = send_messages(self.table, self.sender, older, seconds=_WAITING_S)
             self.sender.send(message)
         except Exception as e:
             if self._outbox == "off":
@@ -71,6 +78,8 @@ class SendNotices(Hook):
             ) from e
         if message.file_name in waiting:
             remove_message(self.table, message)
+        if sent.too_large is not None:
+            raise sent.too_large
 
     @property
     def _outbox(self) -> str:
@@ -88,34 +97,53 @@ def send_waiting(table: TableState, sender: Sender) -> int:
     """Send all messages of the outbox that are for a sender; return how many were sent.
 
     Raises:
-        CallbackFailed: a message could not be delivered. It stays in the outbox, with the later ones.
+        CallbackFailed: a message could not be delivered. It stays in the outbox. So do the later ones, unless it is too large.
     """
-    return send_messages(table, sender, list_messages(table, sender.name))
+    sent = send_messages(table, sender, list_messages(table, sender.name))
+    if sent.too_large is not None:
+        raise sent.too_large
+    return sent.count
 
 
-def send_messages(table: TableState, sender: Sender, names: Sequence[str]) -> int:
-    """Send messages of the outbox, oldest commit first, and remove them from it; return how many were sent.
+@dataclass(frozen=True)
+class SentMessages:
+    """How many messages of the outbox were sent, and the error of the first one that its receiver found too large, or None."""
+
+    count: int = 0
+    too_large: MessageTooLarge | None = None
+
+
+def send_messages(table: TableState, sender: Sender, names: Sequence[str], seconds: float = math.inf) -> SentMessages:
+    """Send messages of the outbox, oldest commit first, and remove them from it.
 
     A message that was stored before its commit stays while the commit is pending. If the commit was never published, the message
-    is removed and not sent.
+    is removed and not sent. A message that is too large stays, and the later ones are sent.
 
     Args:
         names: the names of the messages' files, oldest commit first.
+        seconds: for how long further messages are sent.
 
     Raises:
-        CallbackFailed: a message could not be delivered. It stays in the outbox, with the later ones.
+        CallbackFailed: a message could not be delivered, or the time is over. It stays in the outbox, with the later ones.
     """
     if not names:
-        return 0
+        return SentMessages()
     # Loaded after the messages were listed: then the commit of each message is on the timeline, unless it was undone.
     table = reload_timeline(table)
-    sent = 0
-    for name in names:
+    sent = SentMessages()
+    deadline = clock.monotonic_s() + seconds
+    for position, name in enumerate(names):
+        if clock.monotonic_s() > deadline:
+            raise CallbackFailed(f"{len(names) - position} older messages were not sent within {seconds:g} s")
         message = read_message(table, name)
         if message is None or message.instant in table.timeline.pending_times:
             continue
         if table.timeline.is_visible(message.instant):
-            sender.send(message)
-            sent += 1
+            try:
+                sender.send(message)
+            except MessageTooLarge as e:
+                sent = replace(sent, too_large=sent.too_large or e)
+                continue
+            sent = replace(sent, count=sent.count + 1)
         remove_message(table, message)
     return sent

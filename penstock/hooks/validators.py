@@ -143,31 +143,31 @@ def _split_queries(name: str, option: Option[str], options: Options) -> tuple[st
 
 @dataclass(frozen=True)
 class SameResult:
-    """Refuses a commit that changes the result of one of the queries. The order of the result's rows does not count."""
+    """Refuses a commit after which a row is missing from the result of one of the queries. As in Hudi, rows may be added."""
 
     name: str
     queries: tuple[str, ...]
 
     def __call__(self, preview: TablePreview) -> None:
-        """Raise ValidationFailed if a query has another result after the commit."""
+        """Raise ValidationFailed if a query does not return all of its rows any more."""
         for query in self.queries:
             with _results(query, preview) as (old, new):
-                if not _is_same(old, new):
+                if not _has_all_rows(new, old):
                     raise _refuse(self.name, preview, query, f"{_show(old)}, as before the commit", _show(new))
 
 
 @dataclass(frozen=True)
 class OtherResult:
-    """Refuses a commit that leaves the result of one of the queries as it was. The order of the result's rows does not count."""
+    """Refuses a commit after which one of the queries still returns all of its rows, perhaps with others."""
 
     name: str
     queries: tuple[str, ...]
 
     def __call__(self, preview: TablePreview) -> None:
-        """Raise ValidationFailed if a query has the same result after the commit."""
+        """Raise ValidationFailed if a query still returns all of its rows after the commit."""
         for query in self.queries:
             with _results(query, preview) as (old, new):
-                if _is_same(old, new):
+                if _has_all_rows(new, old):
                     raise _refuse(self.name, preview, query, "another result than before the commit", _show(new))
 
 
@@ -244,9 +244,9 @@ def _results(query: str, preview: TablePreview) -> Iterator[tuple[DataFrame, Dat
         yield old, new
 
 
-def _is_same(old: DataFrame, new: DataFrame) -> bool:
-    """Whether two DataFrames have the same rows, each row equally often. The order does not count."""
-    return bool(old.exceptAll(new).isEmpty() and new.exceptAll(old).isEmpty())
+def _has_all_rows(new: DataFrame, old: DataFrame) -> bool:
+    """Whether a DataFrame has all rows of another one, each row as often or more often. The order does not count."""
+    return bool(old.exceptAll(new).isEmpty())
 
 
 def _show(frame: DataFrame) -> str:

@@ -54,7 +54,7 @@ def publish(
     takes_groups_out = any((replaced or {}).values())
     if not stats and not takes_groups_out and not write.options[o.ALLOW_EMPTY_COMMIT]:
         change.abandon()
-        return PublishedCommit(change.time, change.instant.action, CommitMetadata(operation=operation.stored))
+        return PublishedCommit(change.time, change.instant.action, CommitMetadata(operation=operation.stored), is_undone=True)
     if write.index.store is not None:
         with write.stages.run("index", "putting entries of new keys into the index") as notes:
             files_with_inserts = _written_files(write, change.time, stats, rows=sum(stat.num_inserts for stat in stats))
@@ -77,6 +77,7 @@ def publish(
         read_table=write.read_table,
         published=partial(write.index.after_publish, files_with_deletes),
         check=partial(_check_all, write.addition.check_commits, check),
+        calls_hooks=False,
     )
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.errors import OptionError
+from penstock.errors import OptionError, PenstockError
 from penstock.registered.hooks import COMMIT_CALLBACKS
 from penstock.registered.registry import list_entry_points
+from penstock.services.compaction.service import COMPACTION
 from tests.kit.http_servers import Recorder, answer_with, running_server
 from tests.table.tables import BULK, SIX, TRIPS, timeline, trips, write
 
@@ -61,12 +62,36 @@ def test_several_callbacks_get_a_typed_notice_of_every_commit_of_a_write_and_of_
     assert (first.rows_inserted, first.rows_updated, first.partitions) == (1, 1, ("berlin", "oslo"))
     assert (first.files_written, first.bytes_written) == (commit.files_written, commit.bytes_written)
     assert first.options[CALLBACKS] == "count,made"
-    assert [(step.name, step.kind, step.result) for step in commit.follow_ups][:2] == [
+    assert [(step.name, step.kind, step.result) for step in commit.follow_ups][-2:] == [
         ("count", "hook", "done"),
         ("made", "hook", "done"),
     ]
     table.compact(options=options)
     assert len(notices) == 2
+
+
+def test_a_callback_is_called_after_the_table_services_even_if_one_of_them_raises(
+    spark: Any, table: penstock.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[str, int]] = []
+
+    @penstock.commit_callback("look")
+    def look(notice: penstock.CommitNotice) -> None:
+        compactions = [name for name in timeline(notice.base_path) if name.endswith(".commit") and name > notice.instant]
+        seen.append((notice.instant, len(compactions)))
+
+    options = {CALLBACKS: "look", "hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+    commit = table.upsert(trips(spark, SIX[0]), options)
+    assert seen == [(commit.instant, 1)]
+    assert [step.name for step in commit.follow_ups] == ["clean", "archive", "compact", "look"]
+
+    def fail(*arguments: object) -> None:
+        raise RuntimeError("no space")
+
+    monkeypatch.setattr(type(COMPACTION), "run_after_write", fail)
+    with pytest.raises(PenstockError, match="the write is done, do not run it again; but .*no space"):
+        table.upsert(trips(spark, SIX[1]), {**options, "hoodie.fail.writes.on.inline.table.service.exception": "true"})
+    assert len(seen) == 2
 
 
 def test_an_error_of_a_callback_is_reported_and_the_next_one_is_called(
@@ -83,7 +108,7 @@ def test_an_error_of_a_callback_is_reported_and_the_next_one_is_called(
     with pytest.warns(RuntimeWarning, match="do not run it again; but hook 'broken' failed after it: RuntimeError: no disk$"):
         commit = table.upsert(trips(spark, SIX[0]), hudi)
     assert called == [commit.instant]
-    broken_step, fine_step = list(commit.follow_ups)[:2]
+    broken_step, fine_step = list(commit.follow_ups)[-2:]
     assert (broken_step.name, broken_step.result, broken_step.error) == ("broken", "failed", "RuntimeError: no disk")
     assert (fine_step.name, fine_step.error) == ("fine", None)
     assert "failed: RuntimeError: no disk" in str(commit.follow_ups)
@@ -145,7 +170,7 @@ def test_http_and_own_callbacks_run_together_and_what_is_not_delivered_is_sent_b
     with pytest.warns(RuntimeWarning, match="'http_callback' failed after it: CallbackFailed: POST .* the server answered 500"):
         commit = table.upsert(trips(spark, SIX[0]), options)
     assert seen == [commit.instant]
-    assert [step.result for step in commit.follow_ups][:2] == ["failed", "done"]
+    assert [step.result for step in commit.follow_ups][-2:] == ["failed", "done"]
     assert "running http_callback after the commit" in capsys.readouterr().err
     assert len(server.received) == 3
     server.answer = answer_with(200)

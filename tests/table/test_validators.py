@@ -133,10 +133,14 @@ def test_the_first_write_is_compared_with_an_empty_table(spark: Any, table_path:
     assert snapshot(spark, table_path) == sorted(SIX, key=repr)
 
 
-def test_results_are_compared_as_rows_and_not_by_their_number(spark: Any, table: penstock.Table) -> None:
-    """Hudi accepts rows that are only added, because it counts what is in both results."""
-    with pytest.raises(ValidationFailed, match=r"would return .*'n'"):
-        table.upsert(trips(spark, CHANGES[1]), EQUAL | queries("equality", "select id, city from <TABLE_NAME> order by ts"))
+def test_results_are_compared_as_rows_and_rows_may_be_added_as_in_hudi(spark: Any, table: penstock.Table) -> None:
+    ids = "select id, city from <TABLE_NAME> order by ts"
+    with pytest.raises(ValidationFailed, match=r"would return .*'n'.*; expected another result"):
+        table.upsert(trips(spark, CHANGES[1]), UNEQUAL | queries("inequality", ids))
+    table.upsert(trips(spark, CHANGES[1]), EQUAL | queries("equality", ids))
+    table.upsert(trips(spark, CHANGES[0]), EQUAL | queries("equality", "select city from <TABLE_NAME>"))  # the same row twice
+    with pytest.raises(ValidationFailed, match="expected .* as before the commit"):
+        table.delete(trips(spark, SIX[5]), EQUAL | queries("equality", "select city from <TABLE_NAME>"))
 
 
 def test_own_validators_see_both_states_and_may_refuse(spark: Any, table: penstock.Table) -> None:

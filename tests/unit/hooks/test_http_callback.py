@@ -15,8 +15,8 @@ import pytest
 
 import penstock
 from penstock.commit.run_hooks import check_hooks, run_after_hooks, run_before_hooks
-from penstock.errors import OptionError, Unsupported
-from penstock.hooks import HookContext, PendingCommit, PublishedCommit
+from penstock.errors import MessageTooLarge, OptionError, Unsupported
+from penstock.hooks import HookContext, PendingCommit, PublishedCommit, send_notices
 from penstock.hooks.callbacks import list_senders, make_callbacks
 from penstock.options import read_options
 from penstock.options.callback import CALLBACK_OUTBOX
@@ -159,6 +159,56 @@ def test_a_server_that_does_not_answer_costs_no_more_than_the_time_out(server: R
     assert "no answer within 1 s" in (after(table) or "")
     assert len(server.received) == 1  # the first attempt used the time up
     assert waiting(table) == [f"{at(1)}.http.json"]
+
+
+def test_a_server_that_sends_a_byte_now_and_then_costs_no_more_than_the_time_out(server: Recorder) -> None:
+    def drip(handler: Any) -> None:
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+        while not server.over.wait(0.05):
+            handler.wfile.write(b"x")
+            handler.wfile.flush()
+
+    server.answer = drip
+    table = table_for(server.url, hoodie_write_commit_callback_http_timeout_seconds="1")
+    assert "no answer within 1 s" in (after(table) or "")
+    assert len(server.received) == 1
+
+
+def test_a_message_that_is_too_large_for_the_server_holds_no_later_one_back(server: Recorder) -> None:
+    history = History().commit(1, ["p/g-0"])
+    server.answer = answer_with(413)
+    table = table_for(server.url, history)
+    assert "are too many (413)" in (after(table) or "")
+    assert len(server.received) == 1
+    history.commit(2, ["p/g-0"])
+    server.answer = answer_with(413, 200)  # the old message is refused again, the new one accepted
+    assert "are too many (413)" in (after(table_for(server.url, history), 2) or "")
+    assert [request.json["commitTime"] for request in server.received[1:]] == [at(1), at(2)]
+    assert waiting(table) == [f"{at(1)}.http.json"]
+    server.answer = answer_with(413)
+    with pytest.raises(MessageTooLarge):
+        SEND_NOTICES.run_due(None, table, Stages("", "off"))
+    server.answer = answer_with(200)
+    assert SEND_NOTICES.run_due(None, table, Stages("", "off")) == "1 notice sent"
+
+
+def test_a_write_sends_waiting_messages_for_a_limited_time_and_keeps_the_order(
+    server: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = History()
+    server.answer = answer_with(503)
+    for number in (1, 2):
+        history.commit(number, ["p/g-0"])
+        after(table_for(server.url, history), number)
+    server.answer = answer_with(200)
+    server.received.clear()
+    history.commit(3, ["p/g-0"])
+    monkeypatch.setattr(send_notices, "_WAITING_S", 0.0)
+    assert "2 older messages were not sent within 0 s" in (after(table_for(server.url, history), 3) or "")
+    assert server.received == []
+    assert waiting(history.table()) == [f"{at(number)}.http.json" for number in (1, 2, 3)]
+    assert SEND_NOTICES.run_due(None, table_for(server.url, history), Stages("", "off")) == "3 notices sent"
+    assert [request.json["commitTime"] for request in server.received] == [at(1), at(2), at(3)]
 
 
 def test_a_server_that_is_down_is_reported_without_user_and_password() -> None:
