@@ -121,9 +121,9 @@ service ThriftHiveMetastore {
 }
 """
 _DEFAULT_PORT = 9083
-_CONNECT_MS = 20_000
-#: As Hive's own clients: a metastore may need minutes to alter a table with many partitions.
-_ANSWER_MS = 600_000
+_CONNECT_S = 20
+#: How long to wait for an answer. As Hive's own clients: a metastore may need minutes to alter a table with many partitions.
+ANSWER_S = 600
 
 
 @cache
@@ -151,12 +151,13 @@ class Metastore:
         self._client = client
 
     @classmethod
-    def connect(cls, uris: str, option: str = "the address") -> Metastore:
+    def connect(cls, uris: str, option: str = "the address", answer_s: float = ANSWER_S) -> Metastore:
         """Connect to the first metastore of a comma-separated list that answers.
 
         Args:
             uris: addresses such as `thrift://host:9083`.
             option: the option that holds the addresses, for errors.
+            answer_s: how many seconds to wait for each answer.
 
         Raises:
             OptionError: an address has a wrong form, or thriftpy2 is not installed.
@@ -167,7 +168,7 @@ class Metastore:
         for host, port in parse_uris(uris, option):
             address = f"thrift://{host}:{port}"
             try:
-                return cls(address, _open(types, host, port))
+                return cls(address, _open(types, host, port, answer_s))
             except Exception as e:  # thriftpy2 raises errors of its own, and those of sockets
                 problems.append(f"{address} ({describe_thrift_error(e)})")
         raise CatalogError(f"no Hive metastore answers at {', '.join(problems)}; start it, or correct {option}")
@@ -219,14 +220,15 @@ def describe_thrift_error(error: BaseException) -> str:
     return message.partition("\n")[0] or type(error).__name__
 
 
-def _open(types: Any, host: str, port: int) -> Any:
+def _open(types: Any, host: str, port: int, answer_s: float) -> Any:
     """Open a connection and return thriftpy2's client."""
     from thriftpy2.protocol import TCyBinaryProtocolFactory
     from thriftpy2.thrift import TClient
     from thriftpy2.transport import TCyBufferedTransportFactory, TSocket
 
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    connection = TSocket(host, port, socket_family=family, socket_timeout=_ANSWER_MS, connect_timeout=_CONNECT_MS)
+    times = {"socket_timeout": int(answer_s * 1000), "connect_timeout": _CONNECT_S * 1000}
+    connection = TSocket(host, port, socket_family=family, **times)
     transport = TCyBufferedTransportFactory().get_transport(connection)
     transport.open()
     return TClient(types.ThriftHiveMetastore, TCyBinaryProtocolFactory().get_protocol(transport))

@@ -240,7 +240,7 @@ class Options:
 
 _SECRET_KEY: Final = re.compile(
     r"password|secret|token|api\.key|credential|custom\.headers|acc(?:ess|ount)[._-]?key|[._]sas\b|callback\.http\.url"
-    r"|openlineage\.url|jaas|key\.pem",
+    r"|openlineage\.url|jaas|key\.pem|jdbcurl",
     re.IGNORECASE,
 )
 

@@ -116,7 +116,8 @@ HIVE_SYNC_JDBC_URL: Final = Option(
     f"{_HIVE}jdbcurl",
     word,
     "jdbc:hive2://localhost:10000",
-    "Address of HiveServer2.",
+    "Address of HiveServer2. `;user=…;password=…` in it count before the options for user and password.",
+    secret=True,
 )
 HIVE_SYNC_USERNAME: Final = Option(
     f"{_HIVE}username",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock import options as o
 from penstock.errors import OptionError
-from penstock.hive_metastore import Metastore, parse_uris
+from penstock.hive_metastore import ANSWER_S, Metastore, parse_uris
 from penstock.options import Options
 from penstock.options.sync_tool_names import GLUE_SYNC_TOOL, HIVE_SYNC_TOOL
 from penstock.registered.sync_tools import SYNC_TOOLS
@@ -32,6 +32,8 @@ class ClientRequest:
 
     settings: SyncSettings
     spark: SparkSession | None = None
+    #: How many seconds to wait for each answer of a metastore or of HiveServer2.
+    answer_s: float = ANSWER_S
 
     @property
     def options(self) -> Options:
@@ -92,13 +94,13 @@ def _open_hive(request: ClientRequest) -> CatalogClient:
 
 def _open_metastore(request: ClientRequest) -> CatalogClient:
     """Open the client of mode `hms`."""
-    return MetastoreClient(connect_metastore(request.options))
+    return MetastoreClient(_connect_metastore(request))
 
 
 def _open_hive_server(request: ClientRequest) -> CatalogClient:
     """Open the client of mode `jdbc`."""
     server = _find_server(request.options)
-    return HiveServerClient.connect(connect_metastore(request.options), server)
+    return HiveServerClient.connect(_connect_metastore(request), server, request.answer_s)
 
 
 def _open_session(request: ClientRequest) -> CatalogClient:
@@ -106,7 +108,8 @@ def _open_session(request: ClientRequest) -> CatalogClient:
     uris = request.options[o.HIVE_SYNC_METASTORE_URIS]
     if request.spark is not None and not request.options.is_set(o.HIVE_SYNC_METASTORE_URIS):
         uris = request.spark.conf.get("spark.hadoop.hive.metastore.uris", uris) or uris
-    return SessionClient.of_session(lambda: Metastore.connect(uris, o.HIVE_SYNC_METASTORE_URIS.key), request.spark)
+    key = o.HIVE_SYNC_METASTORE_URIS.key
+    return SessionClient.of_session(lambda: Metastore.connect(uris, key, request.answer_s), request.spark)
 
 
 def _open_glue(request: ClientRequest) -> CatalogClient:
@@ -121,9 +124,10 @@ def _find_server(options: Options) -> HiveServer:
     return parse_jdbc_url(options[o.HIVE_SYNC_JDBC_URL], user, password, o.HIVE_SYNC_JDBC_URL.key)
 
 
-def connect_metastore(options: Options) -> Metastore:
+def _connect_metastore(request: ClientRequest) -> Metastore:
     """Connect to the Hive metastore that the options name."""
-    return Metastore.connect(options[o.HIVE_SYNC_METASTORE_URIS], o.HIVE_SYNC_METASTORE_URIS.key)
+    uris = request.options[o.HIVE_SYNC_METASTORE_URIS]
+    return Metastore.connect(uris, o.HIVE_SYNC_METASTORE_URIS.key, request.answer_s)
 
 
 _METHODS: Final = (

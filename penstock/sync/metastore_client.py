@@ -32,10 +32,8 @@ def _explain(function: F) -> F:
         except PenstockError:
             raise
         except Exception as e:  # thriftpy2 raises the exceptions of the interface, its own, and those of sockets
-            step = function.__name__.replace("_", " ")
-            raise CatalogError(
-                f"the Hive metastore {self.metastore.address} failed to {step}: {type(e).__name__}: {describe_thrift_error(e)}"
-            ) from e
+            reason = f"{type(e).__name__}: {describe_thrift_error(e)}"
+            raise CatalogError(f"the Hive metastore {self.metastore.address} failed in {function.__name__}: {reason}") from e
 
     return explained  # type: ignore[return-value]
 

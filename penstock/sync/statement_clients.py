@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _DEFAULT_PORT: Final = 10000
-_ANSWER_S: Final = 600
 #: The format of a new table until the metastore stores the wanted one: a server without Hudi's jar cannot load Hudi's formats.
 _LOADABLE_INPUT: Final = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"
 #: What the errors of a server say that cannot load the classes of a table, or manages no partitions of it.
@@ -103,8 +102,11 @@ class HiveServerClient(SessionClient):
         super().__init__(metastore, cursor.execute)
 
     @classmethod
-    def connect(cls, metastore: Metastore, server: HiveServer) -> HiveServerClient:
+    def connect(cls, metastore: Metastore, server: HiveServer, answer_s: float) -> HiveServerClient:
         """Connect to HiveServer2.
+
+        Args:
+            answer_s: how many seconds to wait for each answer.
 
         Raises:
             OptionError: impyla is not installed.
@@ -115,7 +117,7 @@ class HiveServerClient(SessionClient):
         except ImportError:
             raise OptionError("mode jdbc needs the package impyla: install penstock[hive], or use mode hms") from None
         try:
-            return cls(metastore, connect(**server.arguments(), timeout=_ANSWER_S, retries=1))
+            return cls(metastore, connect(**server.arguments(), timeout=answer_s, retries=1))
         except Exception as e:  # errors of thrift, of SASL and of sockets
             reason = str(e).strip().partition("\n")[0]
             raise CatalogError(
@@ -175,8 +177,8 @@ class HiveServer:
     host: str
     port: int
     user: str
-    password: str
-    settings: Mapping[str, str]
+    password: str = field(repr=False)
+    settings: Mapping[str, str] = field(repr=False)
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of impyla's `connect`."""
@@ -193,13 +195,16 @@ def parse_jdbc_url(url: str, user: str, password: str, option: str) -> HiveServe
     """Return the address and login of the server that a JDBC URL names, such as `jdbc:hive2://host:10000/default;ssl=true`.
 
     Args:
+        url: the URL. It may have a password, so no error shows it.
+        user: the user, if the URL names none.
+        password: the password, if the URL has none.
         option: the key of the option that holds the URL, for errors.
 
     Raises:
         OptionError: the URL has another form.
         Unsupported: the server requires Kerberos.
     """
-    expected = f"{option} is {url!r}; expected jdbc:hive2://host:10000"
+    expected = f"{option} has a wrong form; expected jdbc:hive2://host:10000"
     address, *settings = url.strip().split(";")
     if not address.startswith("jdbc:hive2://"):
         raise OptionError(expected)
@@ -216,7 +221,7 @@ def parse_jdbc_url(url: str, user: str, password: str, option: str) -> HiveServe
         pairs[key.strip().lower()] = value.strip()
     if "principal" in pairs:
         raise Unsupported(f"{option} asks for Kerberos, which Penstock does not support: use mode hms")
-    return HiveServer(parts.hostname, port, user, password, pairs)
+    return HiveServer(parts.hostname, port, pairs.get("user", user), pairs.get("password", password), pairs)
 
 
 def create_table_statement(database: str, table: CatalogTable) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock import options as o
 from penstock.errors import CatalogConflict, CatalogError, PenstockError
+from penstock.hive_metastore import ANSWER_S
 from penstock.sync.catalog import CatalogClient
 from penstock.sync.changes import load_synced_state
 from penstock.sync.clients import ClientRequest, check_tools, open_client
@@ -21,6 +22,9 @@ from penstock.user_warning import warn_user
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+#: How many seconds a check before a commit waits for each answer of a metastore or of HiveServer2.
+_CHECK_ANSWER_S = 20.0
 
 
 def run_tools(table: TableState, spark: SparkSession | None = None) -> list[SyncedTable]:
@@ -57,6 +61,8 @@ def run_tools(table: TableState, spark: SparkSession | None = None) -> list[Sync
 def check_tools_before_commit(table: TableState, commit: CommitMetadata, spark: SparkSession | None = None) -> None:
     """Check before a commit is published that no catalog will refuse its sync. A catalog that does not answer is not an error.
 
+    The commit waits for each answer for `_CHECK_ANSWER_S` seconds at most, less long than a sync after the commit.
+
     Args:
         commit: the metadata of the commit that is about to be published, with its schema and partitions.
 
@@ -72,7 +78,7 @@ def check_tools_before_commit(table: TableState, commit: CommitMetadata, spark: 
     check_paths(settings, paths)
     for tool in table.options[o.META_SYNC_TOOLS]:
         try:
-            with _open(tool, settings, spark) as client:
+            with _open(tool, settings, spark, _CHECK_ANSWER_S) as client:
                 if client is not None:
                     check_sync(settings, client, paths)
         except CatalogConflict:
@@ -104,21 +110,43 @@ def refresh(spark: SparkSession | None, synced: list[SyncedTable]) -> None:
 
 
 @contextmanager
-def _open(tool: str, settings: SyncSettings, spark: SparkSession | None) -> Iterator[CatalogClient | None]:
+def _open(
+    tool: str, settings: SyncSettings, spark: SparkSession | None, answer_s: float = ANSWER_S
+) -> Iterator[CatalogClient | None]:
     """Open the client of a sync tool for the `with` block, and close it afterwards.
 
     Yields None if the catalog cannot be reached and the options say to ignore this (`HIVE_SYNC_IGNORE_EXCEPTIONS`).
+
+    Raises:
+        CatalogError: the catalog cannot be reached, or the client of a user raised an error of any type, also in the block.
     """
     client: CatalogClient | None = None
     try:
-        client = open_client(tool, ClientRequest(settings, spark))
+        with _explained(tool):
+            client = open_client(tool, ClientRequest(settings, spark, answer_s))
     except CatalogError as e:
         if not settings.options[o.HIVE_SYNC_IGNORE_EXCEPTIONS]:
             raise
         warn_user(f"{tool} does nothing, because {o.HIVE_SYNC_IGNORE_EXCEPTIONS.key}=true: {e}")
     try:
-        yield client
+        with _explained(tool):
+            yield client
     finally:
         if client is not None:
             with suppress(Exception):  # the connection may be broken; what was done stays done
                 client.close()
+
+
+@contextmanager
+def _explained(tool: str) -> Iterator[None]:
+    """Turn an error that is not Penstock's, such as that of a client of a user, into a CatalogError.
+
+    Then the next tool still runs, and a check before a commit does not stop it.
+    """
+    try:
+        yield
+    except PenstockError:
+        raise
+    except Exception as e:
+        reason = str(e).strip().partition("\n")[0]
+        raise CatalogError(f"sync tool {tool} failed: {type(e).__name__}: {reason}") from e

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from penstock.commit.run_hooks import check_hooks, run_after_hooks
 from penstock.errors import OptionError
 from penstock.hooks import HookContext
 from penstock.options import read_options
+from penstock.progress import Stages
+from penstock.services.notices import SEND_NOTICES
 from penstock.table.state import TableState
 from tests.kit.kafka import PASSWORD, USER, Kafka
 from tests.kit.servers import free_port
@@ -36,6 +39,11 @@ def table_with(options: dict[str, str]) -> TableState:
     return TableState(table.storage, table.base_path, table.config, read_options(options), table.timeline)
 
 
+def table_with_storage(table: TableState, options: dict[str, str]) -> TableState:
+    """Return a table with other options."""
+    return replace(table, options=read_options(options))
+
+
 def after(table: TableState) -> str | None:
     """Run the hooks after a commit; return the error of the callback."""
     with warnings.catch_warnings():
@@ -50,7 +58,7 @@ def test_every_commit_of_a_write_is_a_message_with_the_key_and_value_of_hudi(spa
     options = options_for(kafka.address, "commits", partition="2", linger_ms="0")
     write(trips(spark, *SIX), table_path, {**BULK, **options})
     done = penstock.Table.open(table_path, spark).upsert(trips(spark, SIX[0]), options)
-    assert next(iter(done.follow_ups)).result == "done"
+    assert list(done.follow_ups)[-1].result == "done"
     (first_partition, first_key, first), (_, _, second) = kafka.read("commits", 2)
     assert (first_partition, first_key) == (2, "trips")
     assert [json.loads(value)["commitActionType"] for value in (first, second)] == ["commit", "commit"]
@@ -87,6 +95,28 @@ def test_brokers_that_are_down_cost_no_more_than_the_time_out() -> None:
     assert waiting(table) == [f"{at(1)}.kafka.json"]
 
 
+def test_tls_trusts_the_authority_that_the_options_name_and_no_other(kafka: Kafka) -> None:
+    kafka.create_topic("encrypted")
+    tls = {**options_for(kafka.tls_address, "encrypted", security_protocol="ssl"), "penstock.callback.kafka.timeout.seconds": "3"}
+    error = after(table_with(tls)) or ""
+    assert "not confirmed within 3 s" in error
+    assert "certificate verify failed" in error
+    assert after(table_with({**tls, f"{PREFIX}kafka.ssl.ca.location": str(kafka.certificate)})) is None
+    assert len(kafka.read("encrypted", 1)) == 1
+
+
+def test_a_message_that_is_too_large_names_the_option_and_holds_no_later_one_back(kafka: Kafka) -> None:
+    kafka.create_topic("small")
+    table = table_with(options_for(kafka.address, "small", message_max_bytes="1000"))
+    error = after(table) or ""
+    assert "bytes is too large; raise hoodie.write.commit.callback.kafka.message.max.bytes" in error
+    assert waiting(table) == [f"{at(1)}.kafka.json"]
+    assert SEND_NOTICES.run_due(None, table_with_storage(table, options_for(kafka.address, "small")), Stages("", "off")) == (
+        "1 notice sent"
+    )
+    assert len(kafka.read("small", 1)) == 1
+
+
 def test_missing_and_wrong_options_are_found_before_the_write() -> None:
     for options, words in (
         (ON, r"needs hoodie\.write\.commit\.callback\.kafka\.bootstrap\.servers"),
@@ -96,6 +126,7 @@ def test_missing_and_wrong_options_are_found_before_the_write() -> None:
             options_for("localhost:9092", "t", sasl_mechanism="NONE", security_protocol="sasl_plaintext"),
             "Unsupported SASL mechanism: NONE",
         ),
+        (options_for("localhost:9092", "t", security_protocol="ssl", ssl_ca_location="/nowhere"), "ssl.ca.location failed"),
     ):
         with pytest.raises(OptionError, match=words):
             check_hooks(HookContext(table_with(options)))

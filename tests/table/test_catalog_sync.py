@@ -203,6 +203,20 @@ def test_all_tools_run_even_if_one_fails(spark: Any, table_path: str, catalog: M
     assert list(catalog.tables) == [("default", "trips")]
 
 
+def test_an_error_of_any_type_in_a_tool_of_a_user_costs_no_row_and_the_next_tool_runs(
+    spark: Any, table_path: str, catalog: MemoryCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: MemoryCatalog, call: str) -> None:
+        raise ConnectionResetError("the peer is gone\nat a line of a stack")
+
+    broken = type("Broken", (MemoryCatalog,), {"_count": fail})()
+    penstock.sync_tool("unreachable")(lambda settings: broken)
+    with pytest.warns(RuntimeWarning, match="sync tool unreachable failed: ConnectionResetError: the peer is gone"):
+        write(trips(spark, *SIX), table_path, {**BULK, **in_memory(**{TOOL: "unreachable,memory"})})
+    assert snapshot(spark, table_path) == sorted(SIX, key=repr)
+    assert list(catalog.tables) == [("default", "trips")]
+
+
 def test_a_tool_that_returns_no_client_is_reported(spark: Any, table_path: str) -> None:
     write(trips(spark, *SIX), table_path)
     penstock.sync_tool("nothing")(lambda settings: object())

@@ -36,7 +36,7 @@ from penstock.options import (
     read_options,
     status,
 )
-from penstock.options.option import boolean, to_raw
+from penstock.options.option import boolean, looks_secret, to_raw
 
 ALL = list(CATALOGUE.values())
 
@@ -595,3 +595,8 @@ def test_a_lock_is_used_by_several_writers_and_has_no_effect_on_one() -> None:
         read_options({**lock, "hoodie.write.concurrency.mode": "optimistic_concurrency_control"})
     with pytest.warns(IgnoredOptionWarning, match="hoodie.write.lock.provider has no effect"):
         read_options(lock)
+
+
+@pytest.mark.parametrize("option", [option for option in ALL if option.secret], ids=by_key)
+def test_the_value_of_a_secret_option_is_not_shown_among_the_options(option: Option[Any]) -> None:
+    assert looks_secret(option.key)
