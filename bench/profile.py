@@ -70,7 +70,7 @@ STAGES = (
     ("penstock.door.write", "prepare_rows", "prepare"),
     ("penstock.door.write", "roll_back_failed", "roll back failed"),
     ("penstock.write.operations", "publish", "commit"),
-    ("penstock.door.write", "follow_up", "follow up"),
+    ("penstock.door.write", "follow_up_write", "follow up"),
 )
 #: What is timed inside a kernel: module, dotted name, label. A function that does not exist is left out.
 PARTS = (

@@ -118,14 +118,15 @@ def write_message(notice: CommitNotice, *, hudi_form: bool) -> str:
 def _stat_fields(stat: WriteStat, hudi_form: bool) -> dict[str, Any]:
     """Return the fields of a write stat for the message: those in commits, except for one name in the stats of log files.
 
-    Their column stats are `recordsStats` in commits and `columnStats` in the message.
+    Their column stats are `recordsStats` in commits, as `{"val": …}`, and `columnStats` in the message.
 
     Args:
         hudi_form: as in `write_message`.
     """
     fields = stat_to_json(stat)
     if stat.log:
-        fields["columnStats"] = _optional(fields.pop("recordsStats", None), hudi_form)
+        stored = fields.pop("recordsStats", None) or {}
+        fields["columnStats"] = _optional(stored.get("val"), hudi_form)
     return fields
 
 

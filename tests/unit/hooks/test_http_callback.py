@@ -38,7 +38,7 @@ LOG_STAT = WriteStat(
     "p",
     "p/.g-1_1.log.1_0-0-0",
     num_update_writes=2,
-    log={"logVersion": 1, "logOffset": 0, "baseFile": "b", "logFiles": [".g-1_1.log.1_0-0-0"], "recordsStats": None},
+    log={"logVersion": 1, "logOffset": 0, "baseFile": "b", "logFiles": [".g-1_1.log.1_0-0-0"], "recordsStats": {"val": None}},
 )
 METADATA = CommitMetadata((WriteStat("g-0", "p", "p/g-0_x.parquet", num_inserts=3), LOG_STAT), "UPSERT", {"schema": "{}"})
 FAST = {"penstock.callback.backoff.seconds": "0.001", "hoodie.write.commit.callback.http.timeout.seconds": "10"}
@@ -102,7 +102,7 @@ def test_the_message_has_the_fields_and_headers_of_hudi_with_their_values(server
     base, log = message["hoodieWriteStat"]
     assert base.keys() == STAT_KEYS
     assert log.keys() == STAT_KEYS | {"logVersion", "logOffset", "baseFile", "logFiles", "columnStats"}
-    assert (base["numInserts"], log["numUpdateWrites"]) == (3, 2)
+    assert (base["numInserts"], log["numUpdateWrites"], log["columnStats"]) == (3, 2, None)
 
 
 def test_a_callback_takes_one_request_and_one_listing(server: Recorder, tmp_path: Path) -> None:
