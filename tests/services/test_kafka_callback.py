@@ -95,16 +95,6 @@ def test_brokers_that_are_down_cost_no_more_than_the_time_out() -> None:
     assert waiting(table) == [f"{at(1)}.kafka.json"]
 
 
-def test_tls_trusts_the_authority_that_the_options_name_and_no_other(kafka: Kafka) -> None:
-    kafka.create_topic("encrypted")
-    tls = {**options_for(kafka.tls_address, "encrypted", security_protocol="ssl"), "penstock.callback.kafka.timeout.seconds": "3"}
-    error = after(table_with(tls)) or ""
-    assert "not confirmed within 3 s" in error
-    assert "certificate verify failed" in error
-    assert after(table_with({**tls, f"{PREFIX}kafka.ssl.ca.location": str(kafka.certificate)})) is None
-    assert len(kafka.read("encrypted", 1)) == 1
-
-
 def test_a_message_that_is_too_large_names_the_option_and_holds_no_later_one_back(kafka: Kafka) -> None:
     kafka.create_topic("small")
     table = table_with(options_for(kafka.address, "small", message_max_bytes="1000"))
