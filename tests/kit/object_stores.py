@@ -175,6 +175,12 @@ def s3_client(store: ObjectStore) -> Any:
     )
 
 
+def unfinished_uploads(store: ObjectStore, below: str) -> set[str]:
+    """Return the paths of the unfinished multipart uploads below a folder of an S3 store."""
+    answer: dict[str, Any] = s3_client(store).list_multipart_uploads(Bucket=store.authority)
+    return {f"/{each['Key']}" for each in answer.get("Uploads", []) if each["Key"].startswith(below.lstrip("/"))}
+
+
 def fetch_azurite() -> str:
     """Return the program of Azurite, fetched from npm the first time."""
     folder = kept_folder(f"azurite-{AZURITE_VERSION}")

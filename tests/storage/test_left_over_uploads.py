@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,7 @@ from penstock.errors import StorageError
 from penstock.storage import ObjectStorage, abort_uploads
 from tests.crash.scenes import Runner
 from tests.kit.counting_proxy import CountingProxy, Fault
-from tests.kit.object_stores import ObjectStore, s3_client
+from tests.kit.object_stores import ObjectStore, s3_client, unfinished_uploads
 from tests.storage.remote_scenes import make_stage
 
 pytestmark = pytest.mark.server
@@ -26,12 +25,6 @@ def begin(store: ObjectStore, path: str) -> None:
     client, key = s3_client(store), path.lstrip("/")
     upload = client.create_multipart_upload(Bucket=store.authority, Key=key)["UploadId"]
     client.upload_part(Bucket=store.authority, Key=key, UploadId=upload, PartNumber=1, Body=b"x" * 1000)
-
-
-def unfinished(store: ObjectStore, below: str) -> set[str]:
-    """Return the paths of unfinished uploads below a folder."""
-    answer: dict[str, Any] = s3_client(store).list_multipart_uploads(Bucket=store.authority)
-    return {f"/{each['Key']}" for each in answer.get("Uploads", []) if each["Key"].startswith(below.lstrip("/"))}
 
 
 @pytest.mark.parametrize("server", SERVERS)
@@ -56,7 +49,7 @@ def test_a_rollback_aborts_the_uploads_of_the_write_it_removes(
         for file in dead | others:
             begin(store, file)
         stage.run_later(path)
-        assert unfinished(store, base) == others
+        assert unfinished_uploads(store, base) == others
 
 
 @pytest.mark.parametrize("server", SERVERS)
@@ -66,7 +59,7 @@ def test_names_may_hold_any_character(request: pytest.FixtureRequest, server: st
     for name in ODD_NAMES:
         begin(store, f"{base}/{name}")
     assert abort_uploads(storage, base, lambda path: path.endswith(ODD_NAMES)) == len(ODD_NAMES)
-    assert unfinished(store, base) == set()
+    assert unfinished_uploads(store, base) == set()
 
 
 def test_other_storages_have_no_uploads(tmp_path: Path, azurite: ObjectStore) -> None:

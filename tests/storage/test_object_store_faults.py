@@ -14,7 +14,7 @@ import pytest
 from penstock.errors import AlreadyExists, CommitUnknown, StorageError
 from penstock.storage import ObjectStorage, Storage, list_tree_without, open_storage
 from tests.kit.counting_proxy import CountingProxy, Fault
-from tests.kit.object_stores import CANARY, ObjectStore, s3_client
+from tests.kit.object_stores import CANARY, ObjectStore, unfinished_uploads
 
 pytestmark = pytest.mark.server
 
@@ -257,7 +257,7 @@ def test_an_aborted_upload_leaves_nothing(place: Place, moto: ObjectStore, size_
     with pytest.raises(ZeroDivisionError):
         _write_and_fail(storage, f"{base}/file", size_mib)
     assert storage.stat(f"{base}/file") is None
-    assert s3_client(moto).list_multipart_uploads(Bucket=moto.authority).get("Uploads") is None
+    assert unfinished_uploads(moto, base) == set()
 
 
 def test_a_part_that_fails_aborts_the_upload(place: Place, moto: ObjectStore, proxy: CountingProxy) -> None:
@@ -266,7 +266,7 @@ def test_a_part_that_fails_aborts_the_upload(place: Place, moto: ObjectStore, pr
     with pytest.raises(StorageError, match="permission"):
         _write_and_fail(storage, f"{base}/file", 40)
     assert storage.stat(f"{base}/file") is None
-    assert s3_client(moto).list_multipart_uploads(Bucket=moto.authority).get("Uploads") is None
+    assert unfinished_uploads(moto, base) == set()
 
 
 # --- errors without secrets
