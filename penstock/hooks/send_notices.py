@@ -47,7 +47,10 @@ class SendNotices(Hook):
     sender: Sender
 
     def before_commit(self, commit: PendingCommit) -> None:
-        """Store the message in the outbox if the option is `always`, so that a crash after the commit does not lose it."""
+        """Store the message in the outbox (a folder of the table) if `penstock.callback.outbox` is `always`.
+
+        Then a crash after the commit does not lose the message.
+        """
         if is_announced(commit) and self._outbox == "always":
             store_message(self.table, self._make_message(commit))
 

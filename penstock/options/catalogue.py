@@ -65,7 +65,7 @@ _NAMES_ELSEWHERE: Final = {
 
 @dataclass(frozen=True)
 class Area:
-    """The options that one area module declares. Each area is one table of `docs/options.md`."""
+    """A section of `docs/options.md`: its heading, and the options that one module of this folder declares."""
 
     title: str
     options: tuple[Option[Any], ...]

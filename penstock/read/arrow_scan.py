@@ -196,7 +196,13 @@ class _Reading:
             raise read_error(e, place) from None
 
     def _read_stored(self, file_slice: FileSlice, use_threads: bool) -> Iterator[pa.Table]:
-        """Yield the merged rows of a slice, with the columns that files store."""
+        """Yield the rows of a slice, log files merged into the base file, with those columns of `schema` that the files store.
+
+        Partition columns whose values are only in the partition path are missing; `_add_folder_columns` adds them.
+
+        Args:
+            use_threads: whether Arrow reads columns of a base file on threads of its own.
+        """
         plan = self.scan.plan
         storage = plan.table.storage
         stored = self.rules.arrow

@@ -220,7 +220,10 @@ def choose_partition_columns(plan: QueryPlan, schema: StructType, release: str) 
 
 
 def _find_places(plan: QueryPlan, schema: StructType) -> dict[str, int | None]:
-    """Return for each partition column the number of its folder in the partition path, if the folder determines its value."""
+    """Return the partition columns whose value the partition path determines, each with the position of its folder in the path.
+
+    None instead of a position: the whole path is the value.
+    """
     exact = [column.name for column in schema if isinstance(column.dataType, _ONE_TO_ONE)]
     texts = [column.name for column in schema if isinstance(column.dataType, StringType)]
     return find_places(plan, exact, texts)

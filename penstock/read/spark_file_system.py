@@ -53,7 +53,11 @@ def _try_to_read(spark: SparkSession, uri: str) -> str | None:
 
 
 def _shorten(lines: list[str]) -> str:
-    """Return the line that names a missing class or file system, out of the lines of an error of Spark; else the first line."""
+    """Return the line of a Spark error that names a missing class or file system. If there is none, return the first line.
+
+    Args:
+        lines: the lines of the error's text that are not empty.
+    """
     for line in lines:
         if "ClassNotFound" in line or "No FileSystem" in line:
             return line.strip()

@@ -71,10 +71,14 @@ def _confirm_plan(table: TableState, instant: Instant) -> bool:
     """
 
     def check(timeline: Timeline) -> None:
-        """Raise TableChanged if an earlier write completed, or an earlier plan was stored, since this plan was made.
+        """Check that nothing on `timeline`, which is loaded in the transaction, contradicts the plan.
 
-        If writers are preferred, also if an earlier write began since. Raise WriteConflict if a commit that the plan has read is
-        undone.
+        Earlier means: with an instant time before that of the plan.
+
+        Raises:
+            TableChanged: since the plan was made, an earlier write completed, or another earlier plan was stored. If table
+                services give way to writers (`prefers_writers`), also: an earlier write began.
+            WriteConflict: a commit that the plan has read is being undone, or a restore is pending.
         """
         check_not_restoring(table, timeline)
         check_still_there(table, table.timeline, timeline)

@@ -266,7 +266,7 @@ class HdfsStorage:
 
 
 class _NewFile:
-    """A new file of HDFS: the file-like object inside the stream that `create` returns. Durable when it is closed."""
+    """A file that is being written to HDFS. `create` returns an Arrow stream over it. The file is durable once it is closed."""
 
     def __init__(self, storage: HdfsStorage, path: str, writer: Any) -> None:
         self._storage = storage

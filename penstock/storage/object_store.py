@@ -47,7 +47,7 @@ class ObjectStorage:
     Attributes:
         scheme: as the user wrote it, such as `s3a`.
         authority: bucket, or container and account, as the user wrote it.
-        settings: address, credentials and times for obstore's client. Holds secrets, which `repr` leaves out.
+        settings: address, credentials and timeouts for obstore's client. Holds secrets, which `repr` leaves out.
     """
 
     scheme: str

@@ -202,14 +202,14 @@ def _sync_part(part: Part) -> list[_Numbered]:
 
 
 def _run_numbered(kernel: Callable[[Task], Any], task: Task, number: int, spark_task: TaskIdentity) -> list[_Numbered]:
-    """Run the kernel for one task description, in a Spark worker; return a list with its result.
+    """Run the kernel for one task description, in a Spark worker. Return a list with one item: its numbered result.
 
-    During the run, `this_task` returns `number` as task number, whichever Spark task runs the description. The write token is
-    `number`, then the stage id and attempt id of the Spark task.
+    One Spark task runs several descriptions, each under its own task number. So `this_task`, called by the kernel, returns
+    `number` instead of the number of the Spark task, and a write token that begins with `number`.
 
     Args:
-        number: the position of the task description in the job's list.
-        spark_task: the number and write token of the Spark task.
+        number: the position of the task description among all descriptions of the job.
+        spark_task: the number and write token of the Spark task. Its stage id and attempt id become part of the new write token.
     """
     _local.identity = TaskIdentity(number, f"{number}-{spark_task.write_token.partition('-')[2]}")
     try:

@@ -232,12 +232,13 @@ def _user_merger(options: Options, name: str) -> str:
 
 
 def _infer_operation(options: Options, keys: KeySettings, columns: frozenset[str]) -> Operation:
-    """Return the operation of the write: the one in the options, with two exceptions as in Hudi.
+    """Return the operation of the write: the one in the options, by default upsert. There are two exceptions, as in Hudi.
 
-    It is bulk_insert if neither an operation nor record keys are set, and insert for an upsert that drops duplicates.
+    - bulk_insert, if the options name no operation and no record key columns, and the rows have no column `_hoodie_record_key`.
+    - insert, if the operation is upsert and `hoodie.datasource.write.insert.drop.duplicates` is true.
 
     Args:
-        columns: the names of the incoming columns.
+        columns: the names of the incoming columns, among which `_hoodie_record_key` is looked for.
     """
     if not keys.record_key_fields and not options.is_set(o.OPERATION) and "_hoodie_record_key" not in columns:
         return Operation.BULK_INSERT

@@ -74,7 +74,10 @@ def health(path: str = PATH, option: list[str] = OPTION) -> None:
 
 
 def check(path: str = PATH) -> None:
-    """Show missing and unexplained files; exit code 1 if there are any. Run it while no process writes."""
+    """Show missing files, and orphan files, which nothing on the timeline explains; exit code 1 if there are any.
+
+    Run it while no process writes.
+    """
     found = penstock.Table.open(path).check_files()
     Console().print(found if found else str(found), soft_wrap=True)
     sys.exit(1 if found else 0)

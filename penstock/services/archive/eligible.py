@@ -84,10 +84,17 @@ def _archivable_services(timeline: Timeline, limits: ArchiveLimits) -> list[Inst
 
 
 def _archivable_commits(timeline: Timeline, options: Options, limits: ArchiveLimits, merge_on_read: bool) -> list[Instant]:
-    """Return the completed commits that may be archived, oldest first: none if there are at most `limits.most` commits.
+    """Return the completed commits that may be archived, oldest first; none if there are at most `limits.most` commits.
 
-    Commits with a savepoint stay. All commits stay from the first one on that a pending instant, the compaction trigger or a
-    savepoint needs. At least `limits.least` commits stay.
+    These commits must stay:
+
+    - commits with a savepoint
+    - the first commit that a pending instant, the compaction trigger or a savepoint needs, and all later commits
+    - as many of the newest commits as it takes for `limits.least` to stay in total
+
+    Args:
+        limits: how many commits the timeline may have.
+        merge_on_read: whether the table is merge-on-read. Then the compaction trigger counts.
     """
     writes = timeline.writes
     if len(writes) <= limits.most:
