@@ -35,7 +35,7 @@ def check_keys_are_stored(write: WriteContext, what: str) -> None:
 
 
 def check_ordering_column(write: WriteContext) -> None:
-    """Raise SchemaError if the write picks the newest row of a key by the ordering column, and the incoming rows lack it."""
+    """Raise SchemaError if the incoming rows lack the ordering column, and the write needs it to pick the newest row of a key."""
     if not write.settings.picks_newest:
         return
     column = write.settings.ordering_field or write.options[o.PRECOMBINE_FIELD]
@@ -47,8 +47,8 @@ def check_ordering_column(write: WriteContext) -> None:
 def check_payload_of_logs(table: TableState, payload: str) -> None:
     """Raise OptionError if the write's payload must not be mixed with the payload by which readers merge the table's logs.
 
-    Two of Hudi's own payloads may be mixed. A payload of Penstock, a registered function or an unknown payload must be the
-    table's own (`hoodie.compaction.payload.class`). A copy-on-write table passes.
+    Two different payloads of Hudi may be mixed. Any other payload (of Penstock, a registered function, or unknown) must equal the
+    payload of the table, `hoodie.compaction.payload.class`. A copy-on-write table has no logs and passes.
 
     Args:
         payload: the payload class of the write.

@@ -33,7 +33,8 @@ def create_table(storage: Storage, base_path: str, settings: WriteSettings, crea
 
     Raises:
         AlreadyExists: another process created the table first.
-        OptionError: the path, or a folder above it, is a file; or the folder has Parquet files, and the options do not allow it.
+        OptionError: the path, or a folder above it, is a file; or the folder has Parquet files, and `penstock.other.files` does
+            not allow it.
     """
     folder_exists = storage.stat(base_path) is not None
     _refuse_file(storage, base_path)
@@ -80,9 +81,9 @@ def _delete_empty_folders(storage: Storage, folder: str) -> None:
 
 
 def store_ordered_deletes(table: TableState) -> TableState:
-    """Write `penstock.deletes.follow.ordering=true` to a table's properties, if the option is true and the properties lack it.
+    """Write `penstock.deletes.follow.ordering=true` to a table's properties, if the write has this option and the table does not.
 
-    Return the table with its properties after that.
+    Return the table with the new properties, or the table unchanged.
     """
     if not table.options[o.ORDERED_DELETES] or table.config.ordered_deletes:
         return table

@@ -141,7 +141,7 @@ def _stage_and_store(write: WriteContext, begin_change: BeginChange, stage: Stag
     is evaluated once. The first instant stays requested until the write is over, because the staged rows belong to it.
 
     Args:
-        begin_change: begins the change of the write, with its action.
+        begin_change: takes an instant with the action of the write, and yields the `Change` (the write that is under way).
         stage: stages the incoming rows.
         store: writes data files from the staged rows, and publishes the commit.
 
@@ -208,9 +208,12 @@ def _check_schema(write: WriteContext) -> None:
 
 
 def _plan_on(write: WriteContext, change: Change, timeline: Timeline) -> None:
-    """Record in the change that its tasks are planned on this timeline: later commits count as concurrent.
+    """Record that the tasks of the write are planned on `timeline`. The conflict check then looks at commits that are not on it.
 
-    Do nothing if the incoming rows were read from the table itself. Then commits since that read count as concurrent.
+    Do nothing if the incoming rows were read from the table itself. The conflict check then looks at all commits since that read.
+
+    Args:
+        change: the write that is under way.
     """
     if not write.reads_table:
         change.plan_on(timeline)
@@ -218,7 +221,7 @@ def _plan_on(write: WriteContext, change: Change, timeline: Timeline) -> None:
 
 @contextmanager
 def _begin(write: WriteContext) -> Iterator[Change]:
-    """Begin the change of a write that replaces no file groups."""
+    """Begin a write that replaces no file groups: take its instant, and yield it as a `Change` (a write that is under way)."""
     with begin(write.table, write.action) as change:
         change.expect_schema(write.base_schema)
         yield change
@@ -226,14 +229,14 @@ def _begin(write: WriteContext) -> Iterator[Change]:
 
 @contextmanager
 def _begin_replace(write: WriteContext) -> Iterator[Change]:
-    """Begin the change of a write that replaces file groups."""
+    """Begin a write that replaces file groups: take its instant, and yield it as a `Change` (a write that is under way)."""
     with begin_replace(write.table) as change:
         change.expect_schema(write.base_schema)
         yield change
 
 
 def _stage_combined(write: WriteContext, change: Change) -> StagedRows:
-    """Stage the incoming rows, one per key if the options ask for it."""
+    """Stage the incoming rows. Combine them to one per key first, if the options ask for it (`wants_one_row_per_key`)."""
     return stage_combined_rows(write, change, build_merger(write))
 
 
@@ -280,11 +283,12 @@ def _insert_into_buckets(write: WriteContext) -> PublishedCommit:
 def _locate_and_store(write: WriteContext, change: Change, staged: StagedRows) -> PublishedCommit:
     """Find the file group of each staged key, write each file group that changes, and publish the commit.
 
-    If the options allow changes to file groups of a pending clustering, the clustering plan may be removed from the timeline.
+    If `hoodie.clustering.updates.strategy` allows changes to file groups of a pending clustering, the clustering plan may be
+    removed from the timeline (`resolve_clustering_conflicts`).
 
     Raises:
-        WriteConflict: the write changes a file group of a pending clustering and the options do not allow it; or the hash rings
-            of the index changed since the rows were staged.
+        WriteConflict: the write changes a file group of a pending clustering and that option does not allow it; or the hash
+            rings of the index changed since the rows were staged.
     """
     index_at_staging = write.index
     write = write.with_current_timeline()
@@ -330,7 +334,8 @@ def _fill_small_files(write: WriteContext, change: Change, staged: StagedRows) -
 def _overwrite(write: WriteContext, change: Change, staged: StagedRows, partitions: Sequence[str] | None) -> PublishedCommit:
     """Write staged rows to new file groups, and publish a replacecommit that replaces the old file groups of some partitions.
 
-    If the options allow it, plans of pending clusterings of the old file groups may be removed from the timeline.
+    If `hoodie.clustering.updates.strategy` allows it, plans of pending clusterings of the old file groups may be removed from
+    the timeline.
 
     Args:
         partitions: the partition paths whose file groups are replaced; None: all partitions.

@@ -71,7 +71,7 @@ def resolve_settings(options: Options, config: TableConfig | None, columns: froz
     Args:
         options: the options of the call.
         config: the table's properties; None for a new table.
-        columns: the names of the incoming columns.
+        columns: the names of the incoming columns. Two defaults depend on them: the operation and the ordering column.
 
     Raises:
         OptionError: an option is missing, or options contradict each other.
@@ -103,7 +103,8 @@ def resolve_settings(options: Options, config: TableConfig | None, columns: froz
 def _with_table_properties(options: Options, config: TableConfig) -> Options:
     """Return the options of the call, completed by the table's properties for options that the call does not set.
 
-    A property that has another key than its write option is added under the key of the write option.
+    A property whose key differs from that of its write option, such as `hoodie.table.recordkey.fields`, is added under the key of
+    the write option.
     """
     raw = config.raw
     # The properties about the metadata table are left out: Penstock does not write it.
@@ -155,7 +156,7 @@ def split_fields(text: str | None) -> tuple[str, ...]:
 def _ordering_field(options: Options, columns: frozenset[str]) -> str | None:
     """Return the name of the ordering column; None if there is none.
 
-    If the option is not set, its default `ts` is used only if the rows have a column `ts`.
+    If `hoodie.datasource.write.precombine.field` is not set, its default `ts` is used only if the rows have a column `ts`.
 
     Args:
         columns: the names of the incoming columns.
@@ -167,7 +168,7 @@ def _ordering_field(options: Options, columns: frozenset[str]) -> str | None:
 
 
 def _named_ordering(options: Options) -> str | None:
-    """Return the ordering column that the options set; None if they set none, even though the option has a default."""
+    """Return the ordering column if the options name one explicitly; otherwise None, although the option has the default `ts`."""
     return options[o.PRECOMBINE_FIELD] if options.is_set(o.PRECOMBINE_FIELD) else None
 
 

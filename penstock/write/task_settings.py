@@ -132,7 +132,7 @@ def _log_settings(table: TableState, options: Options, compared: str | None) -> 
 
 
 def _ordering_in_logs(table: TableState, merging: MergeRules | None) -> str | None:
-    """Return the ordering column if readers of the table's logs compare rows by it; otherwise None.
+    """Return the ordering column if readers merge the table's logs by comparing its values; otherwise None.
 
     Args:
         merging: how readers merge base files and logs; None for a copy-on-write table.

@@ -266,7 +266,7 @@ def _merge_known(
 
 
 def _insert_unknown(merger: Merger, new: pa.Table) -> list[_MergeResult]:
-    """Call the merger for incoming rows whose keys are not stored. Return one result per row."""
+    """Call the merger for incoming rows whose keys the table does not have. Return one result per row."""
     is_kept, inserted = merger.insert(new)
     rows = iter(inserted.to_pylist())
     return [_MergeResult(None, next(rows) if kept else None) for kept in is_kept]
@@ -316,9 +316,10 @@ def _describe(
 
 
 def _find_outcome(merge: _MergeResult, *, is_delete: bool) -> tuple[Outcome, str]:
-    """Return the outcome of a key and the reason in words, without regard to partitions. The caller turns UPDATE into MOVE.
+    """Return the outcome of a key and the reason in words. A row that also moves to another partition counts as UPDATE here.
 
     Args:
+        merge: what the merger decided for the key.
         is_delete: whether the incoming row is a delete.
     """
     if merge.choice is None:

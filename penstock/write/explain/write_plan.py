@@ -142,7 +142,7 @@ def _explain_insert(write: WriteContext, pieces: Sequence[Piece]) -> WritePlan:
     """Return the plan of an insert, which assigns rows to file groups without looking for their keys.
 
     Args:
-        pieces: where the staged rows are.
+        pieces: where the staged rows are. A piece is consecutive rows of a staged file.
     """
     rewrites = insert_ratio(write.table, write.options) is None  # otherwise new rows are appended to logs
     groups = [_plan_insert_bucket(bucket, rewrites=rewrites) for bucket in plan_inserts(write, pieces, _LAST)]
@@ -153,8 +153,8 @@ def _explain_upsert(write: WriteContext, staging: Staging, pieces: Sequence[Piec
     """Return the plan of a write that looks for its keys in stored rows, or hashes them into buckets.
 
     Args:
-        staging: the folder of the staged rows.
-        pieces: where the staged rows are.
+        staging: the folder of the staged rows (Arrow files to which the incoming rows were saved).
+        pieces: where the staged rows are. A piece is consecutive rows of a staged file.
     """
     change = Change(write.table, Instant(_LAST, Action.COMMIT, State.REQUESTED))
     rules = build_upsert_rules(write, change, staging)
@@ -225,9 +225,9 @@ def _make_write_plan(
     """Return the plan of the whole write. File groups are sorted by partition path; new file groups come last.
 
     Args:
-        pieces: where the staged rows are.
-        task_plan: the planned tasks, with the name of the index and the number of files that it opened; None for an insert, which
-            looks for no keys.
+        pieces: where the staged rows are. A piece is consecutive rows of a staged file.
+        task_plan: the planned tasks, with the name of the index and the number of files that it opened; None for an insert,
+            which looks for no keys.
     """
     in_order = sorted(groups, key=lambda group: (group.partition_path, group.file_id or "~"))  # new groups come last
     return WritePlan(

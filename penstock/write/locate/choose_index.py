@@ -52,8 +52,7 @@ def choose_index(
     May read the footers of a few base files.
 
     Args:
-        index: the index in the options. The chosen index is global if this one is, and moves rows to other partitions if this
-            one does.
+        index: the index in the options. The chosen index is global, and moves rows to other partitions, if this index does.
         rows: how many incoming rows each partition path has.
         slices: the file slices that may hold the keys, by partition path.
     """

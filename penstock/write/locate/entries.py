@@ -7,10 +7,10 @@
    base file has the key, so the stored row number of these hits is -1. The task that merges finds the stored row by its key; a
    task that appends to a log file does not need the row number.
 
-As in Hudi, an entry is valid if its commit is completed on the timeline or older than the timeline. An entry of a file group that
-is not in the table any more is ignored. If the entry of an incoming row names another partition, the options decide: the row
-moves to its own partition, or it updates the stored row where that is. If the payload builds a new row out of the stored and the
-incoming row, `moves.py` does that before the row moves.
+As in Hudi, an entry is valid if its commit is completed on the timeline or older than the timeline. An entry of a file group
+that is not in the table any more is ignored. If the entry of an incoming row names another partition, `Index.moves_rows`
+decides: the row moves to its own partition, or it updates the stored row where that is. If the payload builds a new row out of
+the stored and the incoming row, `moves.py` does that before the row moves.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Group = tuple[str, str]
 
 @dataclass(frozen=True)
 class EntryTask:
-    """Task description of `look_up_keys`: look up the index entries of some of the incoming keys in the store.
+    """Task description of `look_up_keys`: look up the index entries of some incoming keys in the index's key-value store.
 
     The keys are split into `parts` parts; the task looks up part number `part`.
     """
@@ -155,7 +155,7 @@ def look_up_entries(
     moves: bool,
     attempt: int = 0,
 ) -> EntryAnswers:
-    """Look up the index entries of all incoming keys in the store, in one job.
+    """Look up the index entries of all incoming keys in the key-value store of the index, in one job.
 
     Return the names of the files with the results, and the file groups that the entries name. The caller lists the slices of
     these file groups, then `sort_answers` assigns the incoming rows to them.
@@ -163,7 +163,7 @@ def look_up_entries(
     Args:
         store: the store that holds the entries.
         timeline: decides which entries are valid: those of completed commits.
-        pieces: where the staged rows are.
+        pieces: where the staged rows are. A piece is consecutive rows of a staged file.
         loading: how tasks load the incoming rows.
         merger: the merger of the write.
         runner: runs the job in Spark or on the driver.
@@ -327,7 +327,7 @@ def make_sort_task(
     Args:
         answers: the results.
         loading: names the storage and the staging folder, in which the hit file is created.
-        pieces: where the staged rows are.
+        pieces: where the staged rows are. A piece is consecutive rows of a staged file.
         slices: the file slices of the table, by partition path. The task gets only slices whose file group an entry names.
     """
     selected = chain.from_iterable(answers.select_slices(slices).values())

@@ -114,12 +114,16 @@ def _group_by_path(pieces: Sequence[Piece]) -> dict[str, tuple[Piece, ...]]:
 def _is_one_task(rules: UpsertRules, pieces: Sequence[Piece], slices: Sequence[FileSlice]) -> bool:
     """Whether one `PartitionTask` can write all incoming rows of a partition and find their keys itself.
 
-    It can if the partition has at most one file group and at most 256 MB of incoming rows. Exceptions, for which keys are located
-    first: a global index, which must search all partitions; a write that drops rows with stored keys, and an index that finds
-    keys in log files, because the task searches the base file only and merges; a file group with a pending clustering.
+    It can if the partition has at most one file group and at most 256 MB of incoming rows. There are four exceptions, in which
+    keys are located before the task:
+
+    - The index is global: all partitions must be searched.
+    - The write drops rows whose keys are stored: a `PartitionTask` would merge them.
+    - The index finds keys in log files, and the partition has a file group: a `PartitionTask` searches the base file only.
+    - A clustering of the file group is pending: whether the write changes the group must be known before anything is written.
 
     Args:
-        pieces: where the staged rows of the partition are.
+        pieces: where the staged rows of the partition are. A piece is consecutive rows of a staged file.
         slices: the file slices of the partition.
     """
     if rules.index.is_global:
@@ -133,7 +137,7 @@ def _is_one_task(rules: UpsertRules, pieces: Sequence[Piece], slices: Sequence[F
 
 
 def _add_partition(profile: _Profile, task: PartitionTask) -> None:
-    """Add the incoming rows of a partition task to the profile, as an estimate: only the task finds out which rows are new.
+    """Add the rows of a partition task to the workload profile, as an estimate: only the task finds out which rows are new.
 
     All rows count as updates if the partition has a base file, and as new rows if it has no file group. Rows of a file group with
     only log files are not counted.

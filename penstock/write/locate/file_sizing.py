@@ -128,9 +128,9 @@ def _read_sizes(table: TableState, instant: Instant) -> list[tuple[Any, ...]]:
 
 
 def insert_ratio(table: TableState, options: Options) -> float | None:
-    """Return how many bytes of a base file one byte of a log counts as; None if new rows go to base files.
+    """Return how many bytes of a base file one byte of a log file becomes when it is compacted, by estimate.
 
-    This is `hoodie.logfile.to.parquet.compression.ratio`.
+    This is `hoodie.logfile.to.parquet.compression.ratio`. None if the table's new rows go to base files, not to log files.
     """
     return options[o.LOG_TO_PARQUET_RATIO] if table.is_merge_on_read and make_index(options).inserts_into_logs else None
 

@@ -21,11 +21,12 @@ def list_write_slices(
 ) -> dict[str, list[FileSlice]]:
     """Return the latest file slice of each file group, by partition path.
 
-    A slice of a merge-on-read table has its log files, and as base instant the one that new log files must have.
+    In a merge-on-read table the slices have their log files, and the base instant that new log files must have in their names
+    (`list_appendable_slices`).
 
     Args:
         partitions: the partition paths to list; None: all.
-        instant: the instant time of the write.
+        instant: the instant time of the write. Compactions that were planned after it are ignored.
         logs_alone: whether to return slices without a base file too (merge-on-read only).
 
     Raises:
@@ -46,13 +47,13 @@ def list_appendable_slices(
 
     The base file and the log files are those that a query merges. While a compaction of the file group is pending, the slice's
     base instant is that of the compaction instead of the base file's, because new log files belong to the base file that the
-    compaction will write. Compactions that were planned after the write began are ignored.
+    compaction will write.
 
     Args:
         table: the table, with a timeline that was loaded after the write took its instant. An older timeline could miss a
             compaction plan. Then changes would be appended to logs of the old base file, and the compaction could miss them.
         partitions: the partition paths to list; None: all.
-        instant: the instant time of the write.
+        instant: the instant time of the write. Compactions that were planned after it are ignored.
         logs_alone: whether to return slices without a base file too, for an index that finds keys in logs.
     """
     pending = find_pending_compactions(table, before=instant)

@@ -42,7 +42,7 @@ def check_new_keys(
     Do nothing for a delete, which inserts nothing, or for an index with buckets: two writes to one bucket are a conflict already.
 
     Args:
-        pieces: where the staged rows of this write are.
+        pieces: where the staged rows of this write are. A piece is consecutive rows of a staged file.
         commits: the commits that completed since this write located its keys.
     """
     if rules.drops_unknown or rules.index.buckets is not None:

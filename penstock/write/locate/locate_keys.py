@@ -101,10 +101,10 @@ def locate_keys(
 def _tag(
     rules: UpsertRules, piece_sets: Sequence[tuple[Piece, ...]], slices: Mapping[str, Sequence[FileSlice]], runner: Runner
 ) -> tuple[list[list[TagTask]], list[list[TagResult]]]:
-    """Look for the incoming keys in base files, in one job for all sets of pieces.
+    """Look for the incoming keys in base files, in one job for all sets of incoming rows.
 
-    A set of pieces is the incoming rows of one partition, or all incoming rows with a global index. Return two lists, of tasks
-    and of their results. Each has one inner list per set.
+    A set is the rows of one partition; with a global index, all rows. It is given as pieces (consecutive rows of a staged
+    file). Return two lists, of tasks and of their results. Each has one inner list per set.
     """
     tasks = [plan_tag_tasks(rules, pieces, slices, number) for number, pieces in enumerate(piece_sets)]
     all_tasks: list[TagTask] = []
@@ -122,11 +122,11 @@ def _sort_answers(
     runner: Runner,
     answers: EntryAnswers,
 ) -> tuple[list[list[SortTask]], list[list[TagResult]]]:
-    """Write hit files from the results of looking up index entries, with one task per set of pieces.
+    """Write hit files from the results of looking up index entries, with one task per set of incoming rows.
 
-    A hit file lists pairs of a stored and an incoming row with the same key. A set of pieces is the incoming rows of one
-    partition, or all incoming rows with a global index. Return two lists, of tasks and of their results. Each has one inner list
-    per set.
+    A hit file lists pairs of a stored and an incoming row with the same key. A set is the rows of one partition; with a global
+    index, all rows. It is given as pieces (consecutive rows of a staged file). Return two lists, of tasks and of their results.
+    Each has one inner list per set.
 
     Args:
         answers: which file group the index entry of each incoming key names.
@@ -140,9 +140,10 @@ def _sort_answers(
 def _find_new_rows(
     rules: UpsertRules, piece_sets: Sequence[tuple[Piece, ...]], results: Sequence[Sequence[TagResult]], runner: Runner
 ) -> list[NewRowsResult]:
-    """Find the incoming rows whose keys are new to the table. Return, for each set of pieces, the file that lists these rows.
+    """Find the incoming rows whose keys are new to the table. Return, for each set of incoming rows, the file that lists them.
 
-    A set of pieces is the incoming rows of one partition, or all incoming rows with a global index.
+    A set is the rows of one partition; with a global index, all rows. It is given as pieces (consecutive rows of a staged
+    file).
 
     Args:
         results: the results of the locating tasks of each set. They name the hit files.

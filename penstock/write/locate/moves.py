@@ -109,11 +109,11 @@ def relocate_rows(
 
 
 def _needs_stored_rows(rules: UpsertRules) -> bool:
-    """Whether a row that moves to another partition can only be written after its stored row was read.
+    """Whether an incoming row whose stored row is in another partition can only be written after the stored row was read.
 
-    True if the merger builds a row out of both. Also true if the merger may keep the stored row in its partition, and the jobs
-    that locate keys do not find that out. False for a payload of Hudi that picks one of the two rows, and for an index that does
-    not move rows.
+    True if the merger builds a new row out of the two. Also true if the merger may keep the stored row where it is, and the jobs
+    that locate keys do not find that out (`_decides`). False for a payload of Hudi that picks one of the two rows, and for an
+    index that does not move rows.
     """
     if not rules.index.moves_rows:
         return False
@@ -122,9 +122,10 @@ def _needs_stored_rows(rules: UpsertRules) -> bool:
 
 
 def _decides(rules: UpsertRules) -> bool:
-    """Whether `find_moves` must find the rows that the merger keeps or deletes, because the jobs that locate keys do not.
+    """Whether `find_moves` must find out which stored rows the merger keeps or deletes in their own partition.
 
-    Those jobs do not call the merger if the index looks up entries in a store, or if the merger needs no stored column.
+    Usually the jobs that locate keys do so. But they do not call the merger if the index looks up entries in a key-value store,
+    or if the merger needs no stored column.
     """
     return rules.index.store is not None or not rules.merger.needs
 

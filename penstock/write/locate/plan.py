@@ -70,7 +70,7 @@ def plan_inserts(write: WriteContext, pieces: Sequence[Piece], instant: str) -> 
     Each returned `InsertBucket` is the rows for one file group, which one task writes. No keys are located.
 
     Args:
-        pieces: where the staged rows are.
+        pieces: where the staged rows are. A piece is consecutive rows of a staged file.
         instant: the instant time of the write.
     """
     partitions = sorted({piece.path for piece in pieces})
@@ -82,7 +82,7 @@ def count_rows(pieces: Sequence[Piece]) -> dict[str, int]:
     """Return how many staged rows each partition path has.
 
     Args:
-        pieces: where the staged rows are.
+        pieces: where the staged rows are. A piece is consecutive rows of a staged file, all of one partition path.
     """
     rows_by_path: dict[str, int] = {}
     for piece in pieces:
@@ -117,7 +117,7 @@ class Planner:
         """Locate the keys by reading the base files of these slices, and plan the tasks.
 
         With a global index that moves rows, the stored row of an incoming row may be in another partition. If the merger needs
-        both rows, they are merged and staged again before the keys are located; not if `locates_all` is set.
+        both rows, they are merged and staged again before the keys are located, unless `locates_all` is set.
 
         Args:
             slices: the file slices that may hold the keys, by partition path.

@@ -88,7 +88,8 @@ def plan_tag_tasks(
     key.
 
     Args:
-        pieces: where one set of incoming rows is: the rows of one partition; with a global index, all rows.
+        pieces: where one set of incoming rows is: the rows of one partition; with a global index, all rows. A piece is
+            consecutive rows of a staged file.
         slices: the file slices that may hold the keys, by partition path.
         number: the number of this set. Part of the names of the hit files.
         with_logs_alone: whether to include slices without a base file.
@@ -145,8 +146,8 @@ def tag_slices(task: TagTask) -> TagResult:
 def _find_hits(task: TagTask, file_slice: FileSlice, incoming: TaskRows, found: KeyMatches, partitions: RowPartitions) -> Hits:
     """Return the hits of one file slice: pairs of a stored and an incoming row with the same key.
 
-    Each pair has a `Fate`: what happens to the stored row. If the slice has log files, they decide whether the stored row is
-    alive. A dead row has `Fate.DEAD`, or no hit if rows may move to other partitions.
+    Each pair has a `Fate`: what happens to the stored row. A stored row that a log file of the slice has deleted gets
+    `Fate.DEAD`. If the index may move rows to other partitions, it gets no hit instead.
 
     Args:
         found: the incoming keys that are in the slice's base file.

@@ -176,6 +176,7 @@ def _fold_batches(fold: _CrossingFold, batches: Iterator[pa.RecordBatch]) -> Ite
     driver finds the text in Spark's error.
 
     Args:
+        fold: the merger, and which columns are key and path.
         batches: the rows of the Spark partition, which has all incoming rows of its keys.
     """
     try:

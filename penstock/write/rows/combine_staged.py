@@ -55,7 +55,10 @@ class FoldTask:
 
 @dataclass(frozen=True)
 class FoldResult:
-    """The result of `fold_rows`: the pieces of the new staged file; None if no key had several rows and nothing was written."""
+    """The result of `fold_rows`: where in the new staged file the rows are.
+
+    `pieces` is None if no key had several rows, so that nothing was written.
+    """
 
     #: The new pieces (consecutive rows of a staged file), with one row per key. None if the rows of the task had one row per key
     #: already.
@@ -125,8 +128,8 @@ def has_duplicate_keys(task: FoldTask) -> bool:
 def fold_rows(task: FoldTask) -> FoldResult:
     """Build one row out of all rows of each key, and write the rows to a new staged file.
 
-    If each key has one row already, nothing is written, and `pieces` of the result is None. Runs in a task, on a worker or on the
-    driver.
+    The result says where in the file the rows are (`pieces`). If each key has one row already, nothing is written, and `pieces`
+    is None. Runs in a task, on a worker or on the driver.
 
     Raises:
         SchemaError: an ordering value is null.
@@ -197,8 +200,8 @@ def _mark_columns(batch: FoldedBatch, rows: int) -> dict[str, Flags]:
     - `FRESH` is true if incoming rows deleted the key and then inserted it again. The stored row must not be merged then.
     - `GONE` is true if the key is to be deleted.
 
-    Each mask has one element per row before combining. Of a key with several rows, only the element of the row that the combined
-    row replaces may be true.
+    Each mask has one element per row before combining. If a key has several rows, the combined row takes the place of one of
+    them, and only the element of that row may be true.
 
     Args:
         rows: the number of rows before combining.

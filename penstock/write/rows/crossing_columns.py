@@ -79,6 +79,10 @@ def split_by_partition(crossing: CrossingColumns, batch: pa.RecordBatch | pa.Tab
 
     Rows of a path keep their order. Called in a worker for each batch of incoming rows.
 
+    Args:
+        crossing: which columns Spark sends, and which of them are record key and partition path.
+        batch: rows as Spark sent them.
+
     Raises:
         RecordKeyError: a record key is null or empty.
     """
@@ -101,6 +105,7 @@ def group_by_partition(crossing: CrossingColumns, batch: pa.RecordBatch | pa.Tab
     Rows of a path keep their order. The paths are in the order of their first rows.
 
     Args:
+        crossing: which columns Spark sends, and which of them are record key and partition path.
         batch: rows as Spark sent them; at least one row.
 
     Raises:
@@ -138,6 +143,9 @@ def cast_to_stored(table: pa.Table, schema: pa.Schema) -> pa.Table:
 def crossing_keys(crossing: CrossingColumns, table: pa.Table) -> pa.ChunkedArray | None:
     """Return the record keys of rows that Spark sent to this worker; None if the worker generates keys.
 
+    Args:
+        crossing: which column holds the keys.
+
     Raises:
         RecordKeyError: a key is null or empty.
     """
@@ -170,6 +178,9 @@ def crossing_paths(crossing: CrossingColumns, table: pa.Table) -> pa.ChunkedArra
     """Return the partition paths of rows that Spark sent to this worker; None if the table has no partitions.
 
     Null and empty paths become the default partition.
+
+    Args:
+        crossing: which column holds the paths.
     """
     if crossing.path is None:
         return None

@@ -27,7 +27,7 @@ class RowPartitions:
         self._path_of_piece = np.array([self._numbers[piece.path] for piece in pieces], np.int64)
 
     def path_number(self, path: str) -> int:
-        """Return the number of a partition path; -1 if no row of the pieces has this path."""
+        """Return the number of a partition path, which is its position in `paths`; -1 if no row has this path."""
         return self._numbers.get(path, -1)
 
     def path_numbers_of(self, rows: Positions) -> Positions:

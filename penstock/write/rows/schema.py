@@ -244,8 +244,8 @@ def check_columns(struct: StructType) -> None:
 def evolve_schema(struct: StructType, settings: WriteSettings, table_schema: str | None) -> Mapping[str, Any]:
     """Return the table's Avro schema after this write: the table's schema, evolved by the columns of the incoming rows.
 
-    It includes partition columns, even if data files do not store them. The operation column `_hoodie_operation` is added if the
-    table has it or the options ask for it.
+    It includes partition columns, even if data files do not store them. The operation column `_hoodie_operation` is added if
+    the table has it or `hoodie.allow.operation.metadata.field` is true.
 
     Args:
         struct: the Spark schema of the incoming rows.
@@ -271,7 +271,7 @@ def evolve_schema(struct: StructType, settings: WriteSettings, table_schema: str
 
 
 def drop_partition_columns(avro_schema: Mapping[str, Any], settings: WriteSettings) -> Mapping[str, Any]:
-    """Return the Avro schema of the data files.
+    """Return the Avro schema of a table's data files, made from `avro_schema`, the schema of the table.
 
     It lacks the partition columns if `hoodie.datasource.write.drop.partition.columns` is true; otherwise it is `avro_schema`.
     """

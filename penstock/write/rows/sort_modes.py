@@ -99,10 +99,10 @@ def _sort_globally(rows: DataFrame, by: list[Column], parallelism: int | None) -
 
 
 def _path_column(crossing: CrossingColumns) -> list[Column]:
-    """Return a list with the partition path column of the rows; an empty list for a table without partitions."""
+    """Return a list with the column that holds the partition path; an empty list for a table without partitions."""
     return [F.col(quoted(crossing.path))] if crossing.path else []
 
 
 def _key_column(crossing: CrossingColumns) -> list[Column]:
-    """Return a list with the record key column of the rows; an empty list if the table generates record keys."""
+    """Return a list with the column that holds the record key; an empty list if the table generates record keys."""
     return [F.col(quoted(crossing.key))] if crossing.key else []

@@ -94,10 +94,10 @@ class StagedRows:
     pieces: tuple[Piece, ...]
 
     def with_folder_of(self, change: Change) -> StagedRows:
-        """Return a copy with the same pieces, whose folder for further staged files is that of `change`.
+        """Return a copy with the same rows, in which further staged files go to the folder of `change`.
 
-        A write that runs again after a conflict has a new change with a new instant. In the old folder it would create files of
-        the same names again.
+        A write that runs again after a conflict is a new `Change` with a new instant. In its old folder it would create files
+        of the same names again.
         """
         return replace(self, staging=replace(self.staging, folder=_staging_folder(change)))
 
@@ -370,7 +370,10 @@ class _StagedFile:
             self._pieces.append(replace(piece.cut(start, count), bucket=bucket))
 
     def close(self) -> list[Piece]:
-        """Write the rest of the buffer, close the file and return its pieces. Without any row no file is created."""
+        """Write the rest of the buffer and close the file. Return its pieces, which say where in it the rows are.
+
+        If there are no rows, no file is created.
+        """
         self._flush()
         if self._writer is not None and self._sink is not None:
             with convert_os_errors(self._name):

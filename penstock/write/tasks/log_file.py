@@ -163,7 +163,7 @@ def _delete_before(writer: LogWriter, append: LogAppend, rows: pa.Table, positio
 
 
 def _are_positions_known(target: FileSlice, hits: Hits) -> bool:
-    """Whether every changed row has exactly one known position in the base file on top of which the log is written."""
+    """Whether the position of each changed row is known in the base file below the log, and each row is changed only once."""
     base_file = target.base_file
     if base_file is None or base_file.instant != target.base_instant:
         return False  # a compaction is pending: the log will be on top of a base file with other positions

@@ -25,7 +25,7 @@ from penstock.write.tasks.task_rows import TaskRowsSettings
 class UpsertRules:
     """The settings that all tasks of one write share. Pickled to the workers with each task.
 
-    The write is an upsert, a delete, an insert that drops duplicates, or any write into buckets.
+    The write is an upsert, a delete, an insert that drops duplicates, or any write to a table with the bucket index.
     """
 
     settings: FileSettings
