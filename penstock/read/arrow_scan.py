@@ -125,7 +125,7 @@ class _Reading:
 
     @classmethod
     def of(cls, scan: ArrowScan) -> _Reading:
-        """Return the data that the threads of a scan share."""
+        """Return the `_Reading` of a scan: find the columns to read, and the columns whose values are in the names of folders."""
         plan = scan.plan
         known = all_columns(plan)
         names = {*scan.schema.names, *_find_columns(scan.where, known)}
@@ -153,7 +153,7 @@ class _Reading:
         return [paths[int(fragment.path)] for fragment in dataset.get_fragments(self.scan.where)]
 
     def _known_of(self, partition_path: str) -> pc.Expression | None:
-        """Return a condition that every row of a partition fulfils: column = value, for the values in the partition path.
+        """Return a condition that every row of a partition fulfils: column = value, for each value that the partition path has.
 
         None if the path determines the value of no column.
         """
@@ -229,7 +229,11 @@ class _Reading:
 
 
 def _find_folder_values(plan: QueryPlan, known: pa.Schema) -> FolderValues:
-    """Return the partition columns whose values are taken from the partition path. All other columns are read from files."""
+    """Return the partition columns whose values are taken from the partition path. All other columns are read from files.
+
+    Args:
+        known: all columns of the query, with their types.
+    """
     config = plan.table.config
     if not config.partition_fields or not keeps_values_in_folders(plan):
         return FolderValues()
@@ -249,7 +253,8 @@ def _is_one_to_one(kind: pa.DataType) -> bool:
 def _find_columns(where: pc.Expression | None, known: pa.Schema) -> set[str]:
     """Return the names of the columns that a condition refers to; an empty set if the condition is None.
 
-    Arrow cannot list these columns. So the condition is evaluated once per column without this column: it fails if it needs it.
+    Arrow cannot list these columns. So, for each known column, the condition is evaluated on an empty table without that
+    column. If the evaluation fails, the condition refers to the column.
 
     Args:
         known: all columns that the condition may refer to.

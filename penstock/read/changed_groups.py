@@ -23,7 +23,7 @@ GroupKey = tuple[str, str]
 
 
 class MissingFile(NamedTuple):
-    """A cleaned file that an incremental query needs, with the instant of the write that created it."""
+    """A file that an incremental query needs and a clean has deleted, with the instant of the write that created it."""
 
     name: str
     written_at: str
@@ -43,9 +43,9 @@ class ChangedFiles:
     def find_missing(self, file_slice: FileSlice | None) -> MissingFile | None:
         """Return the first changed file that the slice does not have; None if the slice has all changed files.
 
-        A compaction repair renames log files that were written while the compaction was pending: they get the later base
-        instant of the compaction. So a log file that is not found under its old name may exist under a new one. Each log file of
-        the slice that has an unknown name and a later base instant counts as one of the missing log files.
+        The repair of a compaction plan may have renamed log files: in their names, the base instant of the slice was replaced
+        by the later instant of the compaction. So a log file that is not found under its old name may exist under a new one.
+        Each log file of the slice with an unknown name and a later base instant counts as one of the missing log files.
 
         Args:
             file_slice: the slice that the file group has now; None: the file group has no slice any more.

@@ -50,12 +50,13 @@ class FolderValues:
 
 
 def find_places(plan: QueryPlan, exact: Collection[str], texts: Collection[str]) -> dict[str, int | None]:
-    """Return for each partition column the number of its folder in the partition path; None: the whole path is the value.
+    """Return the partition columns among `exact`, each with the position of its folder in the partition path.
 
-    The result is empty if the partition paths of the plan do not have one folder per partition column.
+    None instead of a position: the whole path is the value, which has slashes. The result is empty if the partition paths of
+    the plan do not have one folder per partition column.
 
     Args:
-        exact: the columns whose type lets a folder's name determine their value exactly.
+        exact: the columns of types for which the name of a folder determines the value exactly.
         texts: the columns of type string.
     """
     config = plan.table.config

@@ -6,7 +6,8 @@
 
 So a row that changed twice is returned once, and rows that were deleted or replaced are not returned. Compaction and clustering
 keep the commit time of the rows that they move, so these rows are not returned as new. If a clean deleted a file of the range,
-the query raises ChangesLost; with the option `INCREMENTAL_FALLBACK_FULL_SCAN` it scans the current table instead.
+the query raises ChangesLost; with `hoodie.datasource.read.incr.fallback.fulltablescan.enable` it scans the current table
+instead.
 """
 
 from __future__ import annotations
@@ -122,7 +123,8 @@ def _find_end(query: Query, table: TableState, asked: InstantRange) -> str:
 def _choose_schema(query: Query, table: TableState, writes: list[CompletedWrite]) -> str | None:
     """Return the Avro schema of the query's rows as JSON; None if the table has none.
 
-    This is the schema at the end of the range if INCREMENTAL_END_SCHEMA is set, otherwise the table's current schema.
+    This is the schema at the end of the range if `hoodie.datasource.read.schema.use.end.instanttime` is true, otherwise the
+    current schema of the table.
 
     Args:
         writes: the completed writes of the range, oldest first.
@@ -164,7 +166,7 @@ def _find_slices(query: Query, table: TableState, changes: InstantRange, writes:
 
 
 def _is_unscheduled(table: TableState, base_instant: str) -> bool:
-    """Whether a base instant is that of an unscheduled compaction: it is neither on the active timeline nor archived.
+    """Whether a base instant is that of an unscheduled compaction: no instant of this time is on the active timeline or archived.
 
     Unscheduling a compaction renames the log files that have this base instant, so they are not found under their old names.
     """
@@ -192,8 +194,11 @@ def _check_writers_known(table: TableState, changes: InstantRange, writes: list[
     """Raise ChangesLost if a slice may hold changes of a write that is neither on the active timeline nor in the archive.
 
     The metadata of that write is lost, so it is not known which file groups it changed. Only slices with a base instant before
-    the active timeline are checked. If the base instant is in the range, it must be that of a known write. The name of a log file
-    does not say which write wrote it. So if one of these slices has log files, the check only asks that the table has an archive.
+    the active timeline are checked:
+
+    - If the base instant is in the range, it must be that of a write in `writes`.
+    - If the slice has log files, the table must have an archive. More cannot be checked, because the name of a log file does
+      not say which write wrote it.
 
     Args:
         changes: the range of the query.

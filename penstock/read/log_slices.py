@@ -128,7 +128,7 @@ def read_slices_in_workers(scan: TableScan) -> list[DataFrame]:
 def _choose_skipped_rows(touched: Mapping[FileSlice, Positions], rules: MergeRules) -> dict[FileSlice, Positions]:
     """Choose the slices whose base files Spark reads itself; return each with the positions of the rows that Spark leaves out.
 
-    The result is empty if the base files have too many rows: `skip_rows` sends one bit for each to every executor.
+    The result is empty if the base files have too many rows: `skip_rows` sends one bit per row to every executor.
 
     Args:
         touched: slice → positions of the base file's rows that its log changes or deletes.
@@ -145,8 +145,9 @@ def _choose_skipped_rows(touched: Mapping[FileSlice, Positions], rules: MergeRul
 def _is_worth_skipping(positions: Positions, rules: MergeRules) -> bool:
     """Whether Spark should read a base file itself and leave out the rows at `positions`, which its log changes or deletes.
 
-    True if the log always wins over the base file, because then workers need not read the base file. Otherwise true if the log
-    changes few rows, because workers read these rows a second time. False if a position is too great for `skip_rows`.
+    - True if the log always wins over the base file: workers then need not read the base file.
+    - Otherwise true if the log changes few rows: workers read only these rows a second time.
+    - False in any case if a position is too great for `skip_rows`.
     """
     # The bound comes first: a position from a file may be any number, and the share allocates up to the greatest.
     if positions.max(initial=0) > _MOST_SKIPPABLE_ROWS:

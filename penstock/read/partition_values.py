@@ -230,9 +230,9 @@ def _find_places(plan: QueryPlan, schema: StructType) -> dict[str, int | None]:
 
 
 def _find_prefix(plan: QueryPlan) -> str | None:
-    """Return the part of `_metadata.file_path` before the partition path.
+    """Return the part of `_metadata.file_path` before the partition path, so that the partition path can be cut out behind it.
 
-    Return None if it is not known, because a URL encodes characters of the base path or of a file name.
+    None if this part is not known, because Spark's URLs encode characters of the base path or of a file name.
     """
     base_path = plan.table.base_path
     names = [file_slice.base_file.name for file_slice in plan.all_slices if file_slice.base_file]
@@ -249,7 +249,7 @@ def spark_path(table: TableState, path: str) -> str:
 def _may_use_path(plan: QueryPlan, schema: StructType) -> bool:
     """Whether the query may take partition values from the partition path.
 
-    True if the option READ_PARTITION_VALUES is `path`, no column is named `_metadata`, and the key generator maps values to
+    True if `penstock.read.partition.values` is `path`, no column is named `_metadata`, and the key generator maps values to
     folders one to one.
     """
     if plan.query.options[o.READ_PARTITION_VALUES] != "path":

@@ -100,7 +100,7 @@ def plan_query(query: Query, table: TableState) -> QueryPlan:
 
 
 def file_name(file_slice: FileSlice) -> str:
-    """Return the file name of a slice that is compared with the path patterns of a query.
+    """Return the file name by which a slice is matched with the path patterns of a query.
 
     This is the name of the base file if there is one, otherwise of the first log file.
     """

@@ -17,8 +17,8 @@ from penstock.timeline.store import instant_path, load_timeline
 def still_holds(plan: QueryPlan) -> bool:
     """Whether the plan surely has every file that it should read. If not, the caller plans the query again.
 
-    Reads the timeline again. The plan may lack a file if its last write was rolled back or archived since, or if a new clean may
-    have deleted a file before the folders were listed.
+    Compares the timeline of the plan with the timeline now. The plan may lack a file if the last write on the plan's timeline
+    was rolled back or archived since, or if a clean that began since may have deleted a file before the folders were listed.
 
     Raises:
         FileNotFoundError: an instant was archived while it was read.

@@ -123,7 +123,7 @@ def _parse_patterns(rests: Sequence[str]) -> tuple[str, ...] | None:
 def _check_options(options: Options) -> None:
     """Raise OptionError if options do not fit the kind of query.
 
-    Options of incremental queries are refused in other queries, and AS_OF_INSTANT is refused in an incremental query.
+    Options of incremental queries are refused in other queries, and `as.of.instant` is refused in an incremental query.
     """
     if options[o.QUERY_TYPE] != "incremental":
         only_incremental: tuple[o.Option[Any], ...] = (

@@ -31,7 +31,11 @@ def build_query_rules(plan: QueryPlan) -> MergeRules:
 
 
 def choose_log_reader(rules: MergeRules) -> RowReader:
-    """Return the function that reads the rows of the keys in a slice's log, without the rest of the base file."""
+    """Return the function that reads only those rows of a slice whose keys are in its log files.
+
+    If the log always wins, the function does not read the base file. Otherwise it merges the log with the base rows of these
+    keys.
+    """
     return read_log_rows if rules.lets_logs_win else read_touched_rows
 
 

@@ -80,7 +80,11 @@ def check_slices(table: TableState, query: Query, groups: Iterable[FileGroup]) -
 
 
 def _newest_slice_time(group: FileGroup, seen: Visibility) -> str:
-    """Return the base instant of the newest slice of a file group that the query sees; "" if the query sees no slice."""
+    """Return the base instant of the newest slice of a file group that a query sees; "" if the query sees no slice of it.
+
+    Args:
+        seen: which instants and file groups are visible to the query.
+    """
     times = [file_slice.base_instant for file_slice in group.slices if seen.sees_time(file_slice.base_instant)]
     return max(times, default="")
 

@@ -67,7 +67,7 @@ def find_older_types(plan: QueryPlan, schema: StructType) -> dict[str, tuple[Str
 
 
 def _read_types_of_commits(plan: QueryPlan, files: Mapping[str, BaseFile], schema: StructType) -> dict[str, StructType]:
-    """Return instant → the columns of its base files, by the schemas of commits. Empty if all are as in `schema`.
+    """Return instant → the columns that its base files hold, by the schema of its commit; empty if all types are as in `schema`.
 
     Args:
         files: one base file of each instant.
@@ -87,9 +87,9 @@ def _read_types_of_commits(plan: QueryPlan, files: Mapping[str, BaseFile], schem
 def _read_foreign_types(
     plan: QueryPlan, files: Mapping[str, BaseFile], schema: StructType, of_commits: Mapping[str, StructType]
 ) -> dict[str, StructType]:
-    """Return instant → the columns of its base files, read from the footer of one file, for files that Penstock did not write.
+    """Return instant → the columns that its base files hold, by the footer of one file, for files that Penstock did not write.
 
-    Instants whose files have the types of their commits are left out. Instants whose footer cannot be read are left out, too: the
+    An instant is left out if its files have the types in the schema of its commit, or if the footer cannot be read: then the
     query itself will report the damage.
 
     Args:
@@ -126,7 +126,7 @@ def _read_footer(plan: QueryPlan, file: BaseFile) -> StructType:
 
 
 def narrow(asked: StructType, stored: StructType) -> StructType:
-    """Return the columns of `asked`. A column has its type in `stored` if that type can be promoted to the asked one.
+    """Return the columns of `asked`, each in its type in `stored` if that type can be promoted to the asked type.
 
     The same holds for the fields of structs and the elements of arrays and maps, at any depth.
     """
