@@ -38,7 +38,7 @@ FilePlace = tuple[str, str]
 
 @dataclass(frozen=True, order=True)
 class FileProblem(HtmlFields):
-    """A problem of one file: it must exist and is missing, the timeline does not explain it, or it has no name of a Hudi file."""
+    """A problem of one file: it is missing, nothing on the timeline explains it, or its name is not that of a Hudi file."""
 
     #: Path of the file relative to the table's base path.
     path: str
@@ -188,7 +188,7 @@ class _FileCheck:
                 yield from _files_of_plan(instant.time, planned.partition_path, planned.base_file, planned.log_files)
 
     def unexplained(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield (file, problem) for each data file on storage that the timeline does not explain.
+        """Yield (file, problem) for each data file that the timeline does not explain, such as a leftover of a dead writer.
 
         The problem is a text for the report, for example "no instant on the timeline made it".
         """

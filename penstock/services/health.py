@@ -84,9 +84,9 @@ def _small_files(table: TableState, slices: Sequence[FileSlice]) -> Finding:
 
 
 def _rows_per_file(table: TableState, slices: Sequence[FileSlice]) -> Finding:
-    """Return the finding on the mean number of rows per base file in the latest file slices. Commit files tell the numbers.
+    """Return the finding on the mean number of rows per base file in the latest file slices.
 
-    Base files whose commit is archived are not counted.
+    The numbers are those in the commits that wrote the files. Base files whose commit is archived are not counted.
     """
     base_files = [file_slice.base_file for file_slice in slices if file_slice.base_file is not None]
     times = {base_file.instant for base_file in base_files}

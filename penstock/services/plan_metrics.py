@@ -1,6 +1,6 @@
 """Names of the metrics in compaction and clustering plans, in Hudi's spelling.
 
-The metrics say how much an operation of a plan reads and writes.
+The metrics say how much each entry of a plan (an operation of a compaction, a group of a clustering) reads and writes.
 """
 
 from __future__ import annotations

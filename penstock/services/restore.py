@@ -1,8 +1,9 @@
 """Restore a table to a commit that has a savepoint. Everything written after that commit is deleted for good.
 
 1. The plan is stored as `<r>.restore.requested`: the instants that are later than the commit. The plan is checked in a
-   transaction (`commit/claims.py`); writers find the pending restore in later ones. Then the inflight file is created.
-2. The completed files of the later instants are removed from the timeline, newest first. No reader sees a write whose data files
+transaction (`commit/claims.py`). Writers find the pending restore in their own transactions. Then the inflight file is created.
+2. The completed files of the later instants are removed from the timeline, newest first. No reader sees a write whose data
+files
    are deleted in step 3.
 3. Their data files are deleted.
 4. Their entries in the index are undone.
@@ -174,7 +175,7 @@ def _check_not_archived(table: TableState, to: str) -> None:
 
 
 def _check_alone(table: TableState) -> None:
-    """Raise WriteConflict if a write of this table is pending and its writer is alive, by its heartbeat."""
+    """Raise WriteConflict if a write is pending on the table and its writer is alive, by its heartbeat."""
     pending = [instant for instant in table.timeline.pending if instant.action in WRITE_ACTIONS]
     alive = [instant for instant in pending if is_alive(table, instant.time)]
     if alive:
@@ -219,11 +220,11 @@ def _request(table: TableState, to: str) -> tuple[Instant, RestorePlan]:
 
 
 def _confirm(table: TableState, instant: Instant, plan: RestorePlan) -> None:
-    """Take a turn among the transactions of the table and check that the plan of a requested restore names all that it undoes.
+    """Check in a transaction (`commit/claims.py`) that the plan of a requested restore names every instant that it has to undo.
 
-    A write may have begun or completed since the timeline was loaded. The plan does not name it, so its files would be deleted
-    and its instant would stay. From here on writes see the pending restore: they neither begin nor commit. If the turn fails,
-    the plan is deleted, because nothing was removed yet and a pending restore keeps every writer out.
+    A write may have begun or completed since the timeline was loaded. The plan would not name it, so its files would be deleted
+    and its instant would stay. After this check no write can begin or commit, because writers find the pending restore. If the
+    check fails, the plan is deleted: nothing was removed yet, and a pending restore keeps every writer out.
     """
     storage = table.storage
     try:

@@ -76,7 +76,7 @@ def _take_turn(table: TableState, savepoint: Savepoint) -> None:
 
     The check runs as one of the transactions of the table (`commit/claims.py`). A rollback of the commit, or a restore to an
     earlier commit, runs a transaction too. So the later of the two transactions finds the other action on the timeline. On a
-    table without claims, to which no writer with optimistic concurrency control has written, the check only loads the timeline
+    table without claims (files that only writers with optimistic concurrency control create) the check only loads the timeline
     again.
 
     Raises:
@@ -84,7 +84,7 @@ def _take_turn(table: TableState, savepoint: Savepoint) -> None:
     """
 
     def check(timeline: Timeline) -> None:
-        """Check the timeline as of this turn."""
+        """Check, on the timeline as the transaction reads it, that the commit of the savepoint is not being undone."""
         check_not_restoring(table, timeline)
         check_still_there(table, table.timeline, timeline)
 
@@ -262,8 +262,11 @@ def _deleted_by(clean: CleanResult | CleanPlan) -> Files:
 def _needed_files(deleted: Files, files: Files, time: str) -> Iterator[tuple[str, str, str]]:
     """Yield (partition path, file id, file name) of each file that a query as of a commit needs and a clean deletes.
 
-    A deleted file was needed if its slice is not later than the commit, and newer than the slice of the file group that is on
-    storage now and that the query reads. A file on storage that the query reads is needed too, if a pending clean will delete it.
+    There are two kinds of these files:
+
+    - A deleted file whose slice is not later than the commit, but newer than the slice of its file group that is left on
+      storage: the query should read the deleted slice.
+    - A file that is still on storage and that the query reads, if a pending clean will delete it.
 
     Args:
         deleted: the files that a clean has deleted or will delete.
@@ -295,7 +298,7 @@ def _parse_slice(name: str) -> tuple[str, str]:
 
 
 def _step_back_for_cleans(table: TableState, savepoint: Savepoint, known: Iterable[Instant]) -> None:
-    """Raise WriteConflict, and delete the new savepoint again, if a clean that deletes its files was planned concurrently.
+    """Withdraw a new savepoint and raise WriteConflict, if a clean that deletes files of the savepoint was planned concurrently.
 
     Args:
         known: the cleans that were on the timeline before the savepoint was stored. These were already checked.

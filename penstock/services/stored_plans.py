@@ -114,7 +114,7 @@ def _withdraw_plan(table: TableState, instant: Instant) -> bool:
     is_used = False
 
     def check(timeline: Timeline) -> None:
-        """Note whether a write completed since the plan was visible."""
+        """Set `is_used` if a write with a later instant than the plan's has completed."""
         nonlocal is_used
         is_used = any(time > instant.time for time in timeline.completed_times)
 
@@ -128,13 +128,13 @@ def _withdraw_plan(table: TableState, instant: Instant) -> bool:
 
 
 def waits_for_writes(table: TableState, noun: str, own: str | None = None, since: TableState | None = None) -> bool:
-    """Return whether a table service cannot plan now because of other writes. If so, warn and name the first of these writes.
+    """Return whether a table service must not make a plan now because of writes. If so, warn and name the first of these writes.
 
     Args:
         noun: what cannot be planned, for the warning, for example "compaction".
         own: the instant time of the pending write of the service itself, which is ignored; None if it has none.
-        since: the table as loaded earlier. If given, writes that completed after it was loaded count too. None: only writes that
-            are under way count.
+        since: the table with a timeline that was loaded earlier. Writes that completed after that count too. None: only writes
+            that are under way count.
     """
     under_way = [instant for instant in writes_under_way(table) if instant.time != own]
     if under_way:
@@ -167,9 +167,10 @@ def writes_under_way(table: TableState) -> list[Instant]:
 
 
 def start_over(table: TableState, instant: Instant) -> TableState:
-    """Roll back the files of an earlier run of a plan that crashed, so that the plan can be run again.
+    """Roll back what a crashed run of a plan left, so that the plan can be run again.
 
-    Do so if the plan has an inflight file or a pending rollback. Return a copy of the table with its timeline loaded again.
+    A run has left something if the plan has an inflight file or a pending rollback. Return a copy of the table with its
+    timeline loaded again.
 
     Args:
         instant: the instant of the plan.

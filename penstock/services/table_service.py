@@ -37,7 +37,7 @@ class TableService(ABC):
 
     @abstractmethod
     def may_be_due(self, table: TableState) -> bool:
-        """Whether the service may be due when it runs outside a write. Cheap: reads only options and timeline."""
+        """Whether to call `run_due` outside a write, because the service may be due. Cheap: reads only options and timeline."""
 
     @abstractmethod
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:

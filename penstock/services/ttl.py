@@ -26,9 +26,10 @@ _BY_CREATION = "KEEP_BY_CREATION_TIME"
 
 
 def expired_partitions(table: TableState, now: datetime | None = None) -> list[str]:
-    """Return the paths of the partitions whose time to live is over, at most as many as the options let one commit delete.
+    """Return the paths of the partitions whose time to live (`hoodie.partition.ttl.strategy.days.retain`) is over.
 
-    Return an empty list if the options set no time to live or the table is nonpartitioned.
+    Return at most `hoodie.partition.ttl.strategy.max.delete.partitions` of them; none if no time to live is set or the table is
+    nonpartitioned.
 
     Args:
         now: the current time in the timeline's time zone; None to read the clock.

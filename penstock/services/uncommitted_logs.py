@@ -1,7 +1,7 @@
 """File groups with log files of writes that are under way. Table services leave them out of new plans.
 
-With several writers a plan may be made while writes are pending. A plan that named the log file of such a write could never run,
-if the write loses a conflict and deletes the file.
+With several writers a plan may be made while writes are pending. If a plan named the log file of a pending write, and the write
+then lost a conflict and deleted the file, the plan could never run.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ def find_uncommitted_logs(table: TableState, groups: Iterable[FileGroup]) -> set
     """Return (partition path, file id) of the groups that have log files of pending writes; empty with a single writer.
 
     Args:
-        groups: the file groups, from a listing that was made before this call. This call loads the timeline, so every write
-            that is pending since the listing is on it.
+        groups: the file groups, from a listing that was made before this call. The timeline is loaded after the listing, so it
+            has every write that is pending since then.
     """
     if not is_optimistic(table):
         return set()

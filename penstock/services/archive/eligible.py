@@ -41,7 +41,7 @@ class ArchiveLimits:
 
 
 def archive_limits(timeline: Timeline, options: Options, now: datetime) -> ArchiveLimits:
-    """Return how many instants the timeline keeps: `hoodie.keep.min.commits` and `hoodie.keep.max.commits`.
+    """Return the limits of archiving: `hoodie.keep.min.commits` (`least`) and `hoodie.keep.max.commits` (`most`).
 
     If cleaning retains more commits than `hoodie.keep.min.commits`, both limits are raised by the difference.
 
@@ -71,9 +71,10 @@ def archivable(timeline: Timeline, options: Options, now: datetime, *, merge_on_
 
 
 def _archivable_services(timeline: Timeline, limits: ArchiveLimits) -> list[Instant]:
-    """Return the completed cleans and rollbacks that may be archived: the oldest ones, if there are more than the limits allow.
+    """Return the completed cleans and rollbacks that may be archived.
 
-    Cleans and rollbacks are counted separately.
+    If there are more than `limits.most` cleans, these are the oldest ones, so that `limits.least` are left. Rollbacks are
+    counted in the same way, separately.
     """
     oldest: list[Instant] = []
     for action in (Action.CLEAN, Action.ROLLBACK):
@@ -114,8 +115,8 @@ def _archivable_commits(timeline: Timeline, options: Options, limits: ArchiveLim
 def _end_before_pending(timeline: Timeline) -> str | None:
     """Return the instant time from which on commits must stay on the timeline because of pending writes and plans.
 
-    This is the time of the last commit before the oldest pending write or plan. If there is no such commit, it is the time of
-    that write or plan. None if no write or plan is pending.
+    This is the time of the last commit before the oldest pending write or plan. If there is no commit before it, this is the
+    time of the pending write or plan itself. None if no write or plan is pending.
     """
     oldest = next((instant.time for instant in timeline.pending if instant.action.family in WRITE_ACTIONS), None)
     if oldest is None:

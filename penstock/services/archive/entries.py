@@ -64,7 +64,7 @@ def archived_entry(instant: Instant, content: bytes, modified_ms: int, *, utc: b
 
 
 def _content_field(action: Action, state: State, content: bytes) -> dict[str, Any]:
-    """Parse a timeline file. Return a dict with one item: the field of the archive entry for this kind of file → the content.
+    """Parse a timeline file. Return a dict with one item: the name of the field in Hudi's archive schema → the parsed content.
 
     The dict is empty if Hudi archives no content for this action and state.
 
@@ -87,7 +87,7 @@ def _content_field(action: Action, state: State, content: bytes) -> dict[str, An
 
 
 def _replace_field(state: State, content: bytes) -> dict[str, Any]:
-    """Parse a timeline file of a replace commit. Return a dict with one item: the field of the archive entry → the content.
+    """Parse a timeline file of a replace commit. Return a dict with one item: field in Hudi's archive schema → parsed content.
 
     The dict is empty if the file is an empty requested or inflight file.
 

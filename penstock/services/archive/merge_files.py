@@ -81,9 +81,9 @@ def _newest_small(files: Sequence[FileInfo], limit_bytes: int) -> list[FileInfo]
 
 
 def finish_merge(table: TableState) -> None:
-    """Undo or finish a merge of archive files that a crashed process left. Do nothing if no merge was interrupted.
+    """Undo or finish a merge of small archive files that a crashed process left. Do nothing if no merge was interrupted.
 
-    The merge is undone if all small files still exist, and finished otherwise.
+    The merge is undone if all the small files that it was to join still exist, and finished otherwise.
     """
     storage = table.storage
     folder = archive_path(table.base_path, table.config.archive_folder)

@@ -170,9 +170,9 @@ def _archive(table: TableState, files: Mapping[str, FileInfo], instants: Sequenc
 
 
 def _instant_key(instant: Instant) -> InstantKey:
-    """Return (time, action) of an instant, which is the same for its requested, inflight and completed file.
+    """Return (time, action) of an instant. It is the same for the instant's requested, inflight and completed file.
 
-    The action is the one of the completed file: `commit` for a compaction.
+    The action is the one in the name of the completed file: `commit` for a compaction.
     """
     return instant.time, instant.action.family
 

@@ -19,11 +19,11 @@ class Archive(TableService):
     failure_noun = "archiving"
 
     def follows_write(self, table: TableState) -> bool:
-        """Whether the options ask to archive after each write."""
+        """Whether to archive after each write: `hoodie.archive.automatic` and `hoodie.table.services.enabled` are true."""
         return table.options[o.TABLE_SERVICES_ENABLED] and table.options[o.ARCHIVE_AUTOMATIC]
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether archiving may be due when it runs outside a write: always true. `run_due` decides."""
+        """Whether to call `run_due` outside a write: always true, because only `run_due` finds out what can be archived."""
         return True
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:

@@ -43,18 +43,18 @@ class RetentionRules:
 
     @cached_property
     def pending_base_instants(self) -> frozenset[str]:
-        """Instant times of pending compactions. A slice with one of these base instants counts as committed.
+        """Instant times of pending compactions. A slice with one of them as base instant counts as committed.
 
-        The slice holds the log files that were written since the compaction was planned, and no base file yet.
+        It holds the log files that were written since the compaction was planned, and no base file yet.
         """
         compactions = self.timeline.filter(Action.COMPACTION)
         return frozenset(instant.time for instant in compactions if not instant.is_completed)
 
     @cached_property
     def partitions_replaced_lately(self) -> frozenset[str]:
-        """Paths of the partitions in which a retained commit (`earliest` or later) replaced file groups.
+        """Paths of the partitions in which a retained commit (`earliest` or later) replaced file groups. The folders stay.
 
-        These partitions are not deleted: queries as of a commit before the replacement may still read the replaced file groups.
+        Queries as of a commit before the replacement may still read the replaced file groups.
         """
         earliest = self.earliest
         if earliest is None:

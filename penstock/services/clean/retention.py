@@ -28,7 +28,7 @@ class CleanPolicy(str, Enum):
 
 
 def clean_policy(options: Options) -> CleanPolicy:
-    """Return the cleaning policy that the options name."""
+    """Return the cleaning policy that `hoodie.cleaner.policy` names."""
     return CleanPolicy(cleaning_policy(options))
 
 
@@ -52,12 +52,13 @@ def earliest_retained(timeline: Timeline, options: Options, now: datetime) -> In
 def _earliest_of_newest(timeline: Timeline, writes: Sequence[Instant], retained: int) -> Instant | None:
     """Return the oldest of the newest `retained` commits.
 
-    If a write or compaction that began before that commit is pending, return the last commit before the pending instant instead,
-    because the pending instant may still need files that existed when it began. Return None if there are not more than `retained`
-    commits, or no commit before the pending instant.
+    A pending write or compaction may still need files that existed when it began. So if one began before that commit, return
+    the last commit before it began instead. Return None if there are not more than `retained` commits, or if no commit is
+    before the pending instant.
 
     Args:
         writes: the completed commits, oldest first.
+        retained: how many commits the options ask to keep readable.
     """
     if not 0 < retained < len(writes):
         return None

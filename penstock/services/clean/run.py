@@ -137,8 +137,8 @@ def run_clean(spark: SparkSession | None, table: TableState, instant: Instant, s
 def _with_fate(path: str, partition: CleanedPartition, plan: CleanPlan, gone: Collection[str]) -> CleanedPartition:
     """Return a copy of one partition's clean result in which `is_gone` says whether the partition itself was deleted.
 
-    If the plan asked to delete the partition and that was not possible, the partition's metafile is added to the failed files,
-    because the next clean lists partitions with failed files again.
+    If the plan asked to delete the partition and that was not possible, the partition's metafile is added to the files that
+    could not be deleted: the next clean then lists the partition again.
 
     Args:
         path: the partition path.
@@ -198,10 +198,13 @@ def _delete(spark: SparkSession | None, table: TableState, plan: CleanPlan, coun
 
 
 def _delete_together(table: TableState, files: Mapping[str, tuple[str, ...]]) -> dict[str, CleanedPartition]:
-    """Delete files of an object store, a thousand with one request. Return the deleted and failed files by partition path.
+    """Delete files of an object store, a thousand with one request. Return by partition path which were deleted and which not.
 
-    A file that did not exist counts as deleted, because the store does not say which files existed. A name that is not that of a
-    data file counts as failed.
+    A file that did not exist counts as deleted, because the store does not say which files existed. A file whose name is not
+    that of a data file is not deleted.
+
+    Args:
+        files: the names of the files, by partition path.
     """
     paths: list[str] = []
     partitions: dict[str, CleanedPartition] = {}
@@ -227,9 +230,9 @@ def _make_tasks(table: TableState, files: Mapping[str, tuple[str, ...]]) -> Iter
 
 
 def delete_files(task: DeleteTask) -> list[list[str]]:
-    """Delete the files of a task. Return two lists of file names: the deleted files, and the failed files.
+    """Delete the files of a task. Return two lists of file names: the files that were deleted, and those that were not.
 
-    A file that did not exist counts as failed, and so does a name that is not that of a data file.
+    Not deleted are files that did not exist, and files whose names are not those of data files.
     """
     deleted: list[str] = []
     failed: list[str] = []

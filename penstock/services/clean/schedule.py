@@ -72,10 +72,12 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
 
 
 def _is_worth_keeping(table: TableState, last: CleanResult | None, plan: CleanPlan) -> bool:
-    """Whether to store a clean plan that has no files to delete, because its result spares the next clean work.
+    """Whether to store a clean plan that has no files to delete, because its result spares the next clean some work.
 
-    True in two cases: to make the plan, so many commits were read that they may soon be archived; or all partitions were listed,
-    because a savepoint was deleted.
+    True in two cases:
+
+    - To make this plan, so many commits were read that they may soon be archived.
+    - To make this plan, all partitions were listed, because a savepoint was deleted.
 
     Args:
         last: the result of the last clean; None if there is none.
@@ -181,7 +183,7 @@ def _base_instant(planned: ClusteringSlice) -> str:
 
 
 def changed_partitions(table: TableState, last: CleanResult | None, earliest: Instant | None) -> list[str] | None:
-    """Return the paths of the partitions that may hold files to delete, sorted. None if a clean has to list all partitions.
+    """Return the paths of the partitions that may hold files to delete, sorted. None if all partitions must be listed.
 
     Args:
         last: the result of the last clean; None if there is none.

@@ -19,11 +19,11 @@ class Clean(TableService):
     failure_noun = "cleaning"
 
     def follows_write(self, table: TableState) -> bool:
-        """Whether the options ask to clean after each write."""
+        """Whether to clean after each write: `hoodie.clean.automatic` and `hoodie.table.services.enabled` are true."""
         return table.options[o.TABLE_SERVICES_ENABLED] and table.options[o.CLEAN_AUTOMATIC]
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether cleaning may be due when it runs outside a write: always true. `run_due` decides."""
+        """Whether to call `run_due` outside a write: always true, because only `run_due` finds out whether a clean is due."""
         return True
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:

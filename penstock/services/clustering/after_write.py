@@ -9,7 +9,7 @@ from penstock.table.state import TableState
 
 
 def check_inline(table: TableState, avro: str) -> None:
-    """Raise an error if the options ask for a clustering after the write, and that clustering could not run.
+    """Raise an error if the options ask for a clustering after each write, and that clustering could not run.
 
     Called before the write begins.
 
@@ -29,9 +29,10 @@ def check_inline(table: TableState, avro: str) -> None:
 
 
 def clusters_after_write(table: TableState) -> bool:
-    """Whether the options ask to run or plan a clustering after each write.
+    """Whether to run or plan a clustering after each write.
 
-    False if only `hoodie.clustering.async.enabled` is set: then another process plans and runs clusterings.
+    True if `hoodie.clustering.inline` or `hoodie.clustering.schedule.inline` is true, and table services are enabled. With
+    `hoodie.clustering.async.enabled` alone, another process plans and runs clusterings.
     """
     options = table.options
     return options[o.TABLE_SERVICES_ENABLED] and (options[o.CLUSTERING_INLINE] or options[o.CLUSTERING_SCHEDULE_INLINE])

@@ -39,7 +39,8 @@ def selection_of(options: Options, mode: str | None = None) -> Selection:
     """Read the partition filter and its parameters from the options.
 
     Args:
-        mode: the filter that the plan strategy implies; None to use the filter that the options name.
+        mode: the filter that the plan strategy implies; None: the filter that `hoodie.clustering.plan.partition.filter.mode`
+            names.
     """
     return Selection(
         mode=mode or options[o.CLUSTERING_PARTITION_FILTER],

@@ -90,10 +90,10 @@ def _find_slice(
 
 
 def check_untouched(table: TableState, time: str, plan: ClusteringPlan) -> None:
-    """Raise WriteConflict if a write that is pending, or was completed since the run began, changes a file group of the plan.
+    """Raise WriteConflict if another write changes a file group of the plan, and is pending or has completed since the run began.
 
-    With several writers, pending writes do not count: a pending write finds the clustering when it commits. Reads the timeline
-    again.
+    Reads the timeline again. With several writers (optimistic concurrency control) pending writes do not count: a pending write
+    finds the clustering when it commits.
 
     Args:
         table: the table with the timeline as it was when the run began.

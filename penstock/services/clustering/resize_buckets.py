@@ -129,10 +129,10 @@ class FilledBucket:
 
 
 def resize_groups(slices: Sequence[FileSlice], ring: Ring, limits: BucketLimits) -> Iterator[ClusteringGroup]:
-    """Yield the groups of a plan for one partition: first a group for each bucket to split, then one for each set to join.
+    """Yield the groups of a plan for one partition: first a group per bucket to split, then a group per set of buckets to join.
 
     A set to join is small buckets that are neighbours on the ring. If the options ask to sort rows (`limits.sorts`), each
-    unchanged bucket follows as a group of its own.
+    bucket that is neither split nor joined follows as a group of its own.
 
     Args:
         slices: the newest file slices of the partition.

@@ -2,9 +2,9 @@
 
     rows → sort columns → sort keys → positions
 
-Sort columns are the columns that the options name. Sort keys are the columns that rows are compared by: the sort columns
-themselves, or the position of each row on a curve, as columns of numbers. The positions at the end are the row numbers in sort
-order. Nulls come first. All functions work on Arrow tables in memory.
+Sort columns are the columns that `hoodie.clustering.plan.strategy.sort.columns` names. Sort keys are the columns that rows are
+compared by: the sort columns themselves, or the position of each row on a curve, as columns of numbers. The positions at the
+end are the row numbers in sort order. Nulls come first. All functions work on Arrow tables in memory.
 """
 
 from __future__ import annotations

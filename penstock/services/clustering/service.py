@@ -51,11 +51,11 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
     doing = "clustering"
 
     def follows_write(self, table: TableState) -> bool:
-        """Whether the options ask to run or plan a clustering after each write."""
+        """Whether to run or plan a clustering after each write, as the options say (`clusters_after_write`)."""
         return clusters_after_write(table)
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether clustering may be due when it runs outside a write: the options turn clustering on, or one may be pending."""
+        """Whether to call `run_due` outside a write: the options turn clustering on, or a plan may be pending."""
         # A pending replace commit may also be a write. Only its file would tell, and this method must not read files.
         return asks_for_clustering(table.options) or bool(pending_instants(table, self.action))
 

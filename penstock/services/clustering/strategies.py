@@ -64,7 +64,7 @@ class Strategy:
 
 
 def strategy_of(options: Options) -> Strategy:
-    """Return the plan strategy that the options name. Raise OptionError if the strategy is unknown."""
+    """Return the strategy that `hoodie.clustering.plan.strategy.class` names. Raise OptionError if the strategy is unknown."""
     name = options[o.CLUSTERING_PLAN_STRATEGY]
     strategy = STRATEGIES.get(name if "." in name else _PACKAGE + name)
     if strategy is None:

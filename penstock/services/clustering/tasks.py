@@ -152,8 +152,8 @@ def _make_resize_tasks(
 def make_rewrite_settings(run: PlanRun[ClusteringPlan]) -> RewriteSettings:
     """Return the settings with which all tasks of a plan read, sort and write rows.
 
-    The sort columns are those in the plan. The options of this process, where set, replace the other options in the plan about
-    the row order: the kind of curve, its sample, and the sort mode.
+    The sort columns are those in the plan. The plan also holds other options about the row order: the kind of curve, its
+    sample, and the sort mode. Each of these is replaced if the options of this process set it.
 
     Raises:
         SchemaError: rows cannot be sorted by the columns that the plan names.

@@ -12,7 +12,10 @@ from penstock.timeline.store import read_schema
 
 
 def asks_for_clustering(options: Options) -> bool:
-    """Whether the options turn clustering on: inline, inline scheduling or async. If not, no clustering is due."""
+    """Whether the options turn clustering on. If not, no clustering is due.
+
+    The options are `hoodie.clustering.inline`, `hoodie.clustering.schedule.inline` and `hoodie.clustering.async.enabled`.
+    """
     return options[o.CLUSTERING_INLINE] or options[o.CLUSTERING_SCHEDULE_INLINE] or options[o.CLUSTERING_ASYNC]
 
 

@@ -51,7 +51,7 @@ def _partition_files(files: Sequence[FileInfo]) -> PartitionFiles:
 
 
 def whole_slice(base_path: str, operation: CompactionOperation, files: PartitionFiles) -> FileSlice:
-    """Return the file slice of an operation with all its log files on storage, also log files that the plan does not name.
+    """Return the slice that an operation of a plan names, with all its log files on storage, also those that were added later.
 
     Raises:
         CorruptFile: a file that the operation names is missing.
@@ -79,10 +79,10 @@ def remaining_operations(
 ) -> Iterator[CompactionOperation]:
     """Yield the operations of a plan whose file groups still have files to compact.
 
-    An operation is left out if three things hold: its slice has no base file, the write that created the slice was rolled back
-    since the plan was made, and no log file of the file group is left. Log files count whether the plan names them or writes have
-    added them since, with the plan's instant as base instant. If the write was rolled back, the yielded operation names only the
-    log files that are left.
+    An operation is left out if its slice has no base file, the write that created the slice was rolled back since the plan was
+    made, and no log file of the file group is left: neither one that the plan names, nor one that a later write has added with
+    the plan's instant as base instant. If the write was rolled back and log files are left, the yielded operation names only
+    those log files of the plan that are left.
 
     Args:
         time: the instant time of the plan.
@@ -161,7 +161,7 @@ def _size(folder: str, file_name: str, sizes: Mapping[str, int]) -> int:
 
 
 def missing_file(path: str) -> CorruptFile:
-    """Return the CorruptFile error about a missing file that a compaction plan names."""
+    """Return the CorruptFile error about a file that a compaction plan names and that does not exist."""
     return CorruptFile(
         f"{path} is missing, which a compaction plan names; restore the file from a copy, or unschedule that compaction"
     )

@@ -47,21 +47,21 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
     is_compaction = True
 
     def follows_write(self, table: TableState) -> bool:
-        """Whether a write may be followed by a compaction, or by scheduling one.
+        """Whether to call `run_after_write` after each write: the table is merge-on-read and its options allow table services.
 
-        True if the table is merge-on-read and its options allow table services. `run_after_write` decides the rest.
+        `run_after_write` then decides whether to run or schedule a compaction.
         """
         return table.is_merge_on_read and table.options[o.TABLE_SERVICES_ENABLED]
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether compaction may be due when it runs outside a write: the table is merge-on-read."""
+        """Whether to call `run_due` outside a write: the table is merge-on-read."""
         return table.is_merge_on_read
 
     def run_after_write(self, spark: Any, table: TableState, stages: Stages) -> str | None:
         """Run pending plans; then, if another plan is due, make that plan and run it.
 
-        If compaction is not inline, run nothing. If `hoodie.compact.schedule.inline` is set, store a plan if one is due and none
-        is pending. Return what was done, in words; None if nothing was due.
+        If compaction is not inline (`compacts_inline`), run nothing. With `hoodie.compact.schedule.inline=true`, then store a
+        plan if one is due and none is pending. Return what was done, in words; None if nothing was due.
         """
         if compacts_inline(table.options):
             return self.run_due(spark, table, stages)
@@ -81,7 +81,7 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
         return finish_unscheduling(reload_timeline(table))
 
     def is_due(self, table: TableState) -> bool:
-        """Whether a compaction is due, by the trigger that the options name."""
+        """Whether a compaction is due, by the trigger that `hoodie.compact.inline.trigger.strategy` names."""
         now = clock.utc_now() if table.config.timeline_utc else clock.local_now()
         return is_due(table.timeline, table.options, format_time(now))
 

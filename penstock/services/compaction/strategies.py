@@ -56,7 +56,7 @@ class Strategy:
 
 
 def strategy_of(options: Options) -> tuple[Strategy, CompactionLimits]:
-    """Return the compaction strategy that the options name, and the limits. Raise OptionError if the strategy is unknown."""
+    """Return the strategy that `hoodie.compaction.strategy` names, and the limits. Raise OptionError if it is unknown."""
     name = options[o.COMPACTION_STRATEGY].strip()
     strategy = STRATEGIES.get(name if "." in name else _PACKAGE + name)
     if strategy is None:

@@ -43,7 +43,7 @@ TRIGGERS: dict[str, Callable[[SinceLast, TriggerLimits], bool]] = {
 
 
 def is_due(timeline: Timeline, options: Options, now: str) -> bool:
-    """Whether a compaction is due, by the trigger that the options name.
+    """Whether a compaction is due, by the trigger that `hoodie.compact.inline.trigger.strategy` names.
 
     Args:
         now: the current time in the form of an instant time.

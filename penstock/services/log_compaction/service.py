@@ -57,7 +57,7 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
         return self.may_be_due(table) and table.options[o.TABLE_SERVICES_ENABLED]
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether log compaction may be due when it runs outside a write: the options ask for it on a merge-on-read table."""
+        """Whether to call `run_due` outside a write: the table is merge-on-read, and its options ask for log compaction."""
         return table.is_merge_on_read and table.options[o.LOG_COMPACTION_INLINE]
 
     def check_table(self, table: TableState) -> None:

@@ -27,8 +27,8 @@ from penstock.timeline.timeline import Timeline
 def check_undoable(table: TableState, instant: Instant) -> None:
     """Raise OptionError if a rollback of a write could not bring the table back to its state before the write.
 
-    This is so if the write has a savepoint or is not the newest one, if a pending plan will read its files, or if a clean has
-    deleted files that the table before the write needs.
+    Reasons are: the write has a savepoint, it is not the newest write, a pending plan will read its files, or a clean has
+    deleted files that the table had before the write.
 
     Args:
         instant: the write, completed or pending.
@@ -91,7 +91,7 @@ def confirm_rollback(table: TableState, rollback: Instant, instant: Instant, *, 
     """
 
     def check(timeline: Timeline) -> None:
-        """Check the rollback against the timeline as of this turn."""
+        """Check again that the write can be rolled back, on the timeline as the transaction reads it."""
         if instant.time in timeline.completed_times:
             table_now = replace(table, timeline=timeline)
             check_not_restoring(table_now, timeline)

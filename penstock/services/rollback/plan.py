@@ -146,7 +146,7 @@ def _requests_for_logs(
     time: str,
     own_logs: Mapping[str, Mapping[str, int]],
 ) -> list[dict[str, Any]]:
-    """Return a request to add a rollback block for each earlier slice that a write may have added log files to.
+    """Return a request to add a rollback block for each slice of older writes to which a write may have added log files.
 
     Slices that the write itself began are left out: their files are deleted.
 

@@ -84,10 +84,10 @@ def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) 
 
 
 def _take_turn(table: TableState, instant: Instant) -> None:
-    """Make sure that the writer of a pending write, which is about to be rolled back, does not publish the write any more.
+    """Make sure that a pending write, which is about to be rolled back, is not published any more by its own writer.
 
-    The write is marked as undone, in a transaction of the table (`commit/claims.py`). Do nothing on a table without claims, to
-    which no writer with optimistic concurrency control has written.
+    The write is marked as undone, in a transaction of the table (`commit/claims.py`). Do nothing on a table without claims,
+    which are files that only writers with optimistic concurrency control create.
 
     Raises:
         TableChanged: the writer published the write just now.

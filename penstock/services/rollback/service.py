@@ -27,7 +27,7 @@ class FailedWriteRollback(TableService):
         return is_lazy(table) and not CLEAN.follows_write(table)
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether the service may be due when it runs outside a write: always false, because a clean rolls back failed writes."""
+        """Whether to call `run_due` outside a write: always false, because a clean rolls back failed writes."""
         return False
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
