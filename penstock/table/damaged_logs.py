@@ -23,7 +23,7 @@ _SLICES_AT_ONCE = 8
 
 
 def read_committed_times(table: TableState, as_of: str | None = None) -> CommittedTimes:
-    """Return which instants are committed, by which a reader decides which log blocks it uses.
+    """Return which instants are committed. A reader of log files uses only blocks of these instants.
 
     The result also says whether the reader skips damaged blocks (`penstock.log.skip.damaged.blocks`) or raises an error.
 

@@ -55,12 +55,12 @@ def base_file_settings(table: TableState, instant: str, schema: pa.Schema, avro:
 
 
 def log_block_format(options: Options) -> BlockFormat:
-    """Return the format of data blocks in new log files: the one that the options name, otherwise Avro."""
+    """Return the format of data blocks in new log files: that of `hoodie.logfile.data.block.format` if set, otherwise Avro."""
     return BlockFormat((options[o.LOG_BLOCK_FORMAT] or BlockFormat.AVRO.value).lower())
 
 
 def _bloom_settings(options: Options) -> BloomSettings | None:
-    """Return the settings of the bloom filters in new base files; None if the options ask for files without bloom filters.
+    """Return the settings of the bloom filters in new base files; None if new base files get no bloom filters.
 
     If the index is a bloom index, bloom filters are always written, because the index locates keys by them.
     """

@@ -47,7 +47,11 @@ def walk_partitions(storage: Storage, base_path: str, below: str = "") -> Iterat
 
 
 def _find_partitions(base_path: str, files: Sequence[FileInfo]) -> Iterator[tuple[str, list[FileInfo]]]:
-    """Yield each partition path with its files, from the files of all folders, in the order of `_walk_folders`."""
+    """Yield each partition path with its files, in the order in which `_walk_folders` yields them. Lists nothing.
+
+    Args:
+        files: all files below the searched folder, at any depth.
+    """
     files_by_path = _group_by_folder(base_path, files)
     found: set[str] = set()
     for path in sorted(files_by_path, key=lambda path: path.split("/")):
@@ -68,7 +72,11 @@ def _group_by_folder(base_path: str, files: Iterable[FileInfo]) -> dict[str, lis
 
 
 def _walk_folders(storage: Storage, base_path: str, below: str) -> Iterator[tuple[str, list[FileInfo]]]:
-    """Yield each partition path with its files, by listing folder after folder."""
+    """Yield each partition path with its files, by listing folder after folder.
+
+    Args:
+        below: the path of the folder to begin with, relative to the base path; "" for the whole table.
+    """
     entries = storage.list(join(base_path, below))
     if _has_metafile(entries):
         yield below, [entry for entry in entries if not entry.is_dir]
@@ -86,13 +94,17 @@ def is_partition(table: TableState, path: str) -> bool:
 
 
 def find_partitions(table: TableState, paths: Iterable[str]) -> dict[str, list[FileInfo]] | None:
-    """Return the files in the folders `paths`, relative to the base path, sorted by path; None if not all are partitions."""
+    """Return the files in each of the folders `paths`, in the order of the paths; None if one of the folders is not a partition.
+
+    Args:
+        paths: paths relative to the base path.
+    """
     found = dict(_list_folders(table.storage, table.base_path, sorted(set(paths))))
     return found if all(map(_has_metafile, found.values())) else None
 
 
 def _has_metafile(files: Iterable[FileInfo]) -> bool:
-    """Whether one of the files in a folder makes it a partition. Hudi may also write the metafile as Parquet."""
+    """Whether one of a folder's files is the metafile that makes it a partition. Hudi may also write the metafile as Parquet."""
     return any(file.name.startswith(PARTITION_METAFILE) for file in files)
 
 

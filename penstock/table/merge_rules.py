@@ -124,9 +124,9 @@ def find_ordering_field(table: TableState) -> str | None:
 
 
 def find_event_time_column(table: TableState, payload: str | None = None) -> str | None:
-    """Return the column with event times. Write stats store the least and greatest event time of each file.
+    """Return the column whose values are event times. Write stats store the least and greatest event time of each file.
 
-    Return None if the payload has no event times, or the options name no column.
+    None if the options name no column for event times, or the payload does not use event times.
 
     Args:
         payload: the payload class; None for the one in `hoodie.properties`.

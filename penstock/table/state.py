@@ -82,8 +82,8 @@ def read_table_schema(table: TableState, as_of: str | None = None) -> str | None
 def _may_be_last_before(timeline: Timeline, write: Instant, as_of: str) -> bool:
     """Whether `write` may be the last write up to the instant time `as_of`.
 
-    If `as_of` is before the start of the active timeline, true only for a write at exactly `as_of`. A savepoint can keep an older
-    write on the timeline while writes after it are archived, so an older write need not be the last one.
+    If `as_of` is before the start of the active timeline, true only for a write at exactly `as_of`: a savepoint can keep an
+    older write on the timeline while writes between it and `as_of` are archived.
     """
     is_before_start = timeline.start is not None and as_of < timeline.start
     return write.time == as_of if is_before_start else write.time <= as_of
