@@ -218,9 +218,9 @@ def _read_record(content: bytes, file_name: str) -> dict[str, Any]:
 
 
 def _extra(savepoints: tuple[str, ...]) -> dict[str, str]:
-    """Return the extra metadata of a clean: the times of the savepoints that existed at its planning; empty if there were none.
+    """Return the extra metadata of a clean: the times of the savepoints that existed when it was planned; empty if none did.
 
-    The next clean compares them with its own savepoints, to notice that one was deleted.
+    The next clean compares them with the savepoints that exist then, to notice that one was deleted.
     """
     return {_SAVEPOINTS: ",".join(savepoints)} if savepoints else {}
 

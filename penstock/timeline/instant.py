@@ -141,10 +141,10 @@ def parse_query_time(text: str, option: str = "as.of.instant") -> str:
 
     Args:
         text: the time as the user wrote it.
-        option: the name of the option that `text` is the value of, for the error.
+        option: the name of the option whose value is `text`, for the error.
 
     Raises:
-        OptionError: the string is none of these.
+        OptionError: the text is neither an instant time nor a date.
     """
     text = text.strip()
     return text if _is_time(text) else _wall_clock(text, option, "999")
@@ -153,16 +153,16 @@ def parse_query_time(text: str, option: str = "as.of.instant") -> str:
 def parse_bound_time(text: str, option: str) -> str:
     """Parse the begin or end of a range of instants, written as digits or as a date with or without a time of day.
 
-    Returns an instant time. Digits are returned unchanged. A time of day without milliseconds becomes the last millisecond of its
-    second. Begin and end are treated alike: if one range ends and the next range begins at the same string, every instant is in
-    exactly one of them.
+    Returns an instant time. Digits are returned unchanged. A time of day without milliseconds becomes the last millisecond of
+    its second. Begin and end are treated alike: if one range ends and the next range begins at the same string, every instant
+    is in exactly one of them.
 
     Args:
         text: the time as the user wrote it.
-        option: the name of the option that `text` is the value of, for the error.
+        option: the name of the option whose value is `text`, for the error.
 
     Raises:
-        OptionError: the string is none of these.
+        OptionError: the text is neither digits nor a date.
     """
     text = text.strip()
     return text if re.fullmatch("[0-9]+", text) else _wall_clock(text, option, "999")
@@ -172,7 +172,7 @@ def _wall_clock(text: str, option: str, milliseconds: str) -> str:
     """Parse a date with or without a time of day to an instant time. A date without a time of day becomes its midnight.
 
     Args:
-        option: the name of the option that `text` is the value of, for the error.
+        option: the name of the option whose value is `text`, for the error.
         milliseconds: the three digits to append to a time of day without milliseconds.
 
     Raises:

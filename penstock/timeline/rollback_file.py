@@ -12,7 +12,7 @@ from penstock.timeline.instant import Action, Instant, State
 def target_of(plan: Mapping[str, Any]) -> Instant:
     """Return the instant that a rollback plan undoes. Raise CorruptFile if the plan names none.
 
-    The plan does not hold the state of the instant. The returned instant is always in the state completed.
+    The plan does not say which state the instant was in. The returned instant always has the state completed.
     """
     try:
         target = plan["instantToRollback"]

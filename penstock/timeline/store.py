@@ -67,9 +67,10 @@ def request_instant(
     Args:
         utc: whether instant times are in UTC; otherwise in the local zone of this process.
         content: the content of the requested file.
-        after: a time that the new instant must be later than, besides all times on the timeline.
-        announce: is called with the instant time of each attempt, before the requested file is created. If it returns False,
-            another writer tries the time, and a later time is tried.
+        after: a time than which the new instant must be later, as well as later than all times on the timeline; None: no
+            further condition.
+        announce: is called with each instant time that is about to be tried, before the requested file is created. If it
+            returns False, because another writer is trying the same time, a later time is tried.
         check: is called with the new instant and the timeline that was listed after its file was created. If it raises an error,
             the file is deleted again.
         is_plan: whether the content is a plan that any process may run. Then an existing file with the same content counts as
@@ -117,7 +118,7 @@ def _check_or_delete(storage: Storage, path: str, check: Callable[[], None] | No
 
 
 def _holds(storage: Storage, path: str, content: bytes) -> bool:
-    """Whether the file at `path` exists and has this content."""
+    """Whether the file at `path` exists and its content is `content`."""
     try:
         return storage.read(path) == content
     except FileNotFoundError:

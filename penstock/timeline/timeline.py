@@ -98,10 +98,10 @@ class Timeline:
         return next((i.time for i in self.writes if i.time not in savepoint_times), self.writes[0].time)
 
     def is_visible(self, time: str) -> bool:
-        """Whether data files with this instant time belong to the table: the write of that time has completed.
+        """Whether data files whose names have this instant time belong to the table: the write of that time has completed.
 
-        A time before the start of the active timeline also counts as completed, unless an instant of that time is pending: its
-        write was archived, and only completed writes are archived.
+        A write before the start of the active timeline was archived, and only completed writes are archived. So its time counts
+        as completed, unless an instant of that time is pending.
         """
         if time in self.completed_times:
             return True
