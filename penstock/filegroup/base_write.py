@@ -112,7 +112,7 @@ class BaseFileWriter:
         self._write(add_file_columns(body, self.partition_path, self.name))
 
     def note_times(self, rows: pa.Table) -> None:
-        """Include the event times of these rows in the least and greatest event time of the file's write stat.
+        """Widen the range of event times in the file's write stat so that it includes the event times of these rows.
 
         Does nothing if the write records no event times.
 

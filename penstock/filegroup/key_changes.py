@@ -90,7 +90,7 @@ def read_changed_keys(storage: Storage, path: str) -> Iterator[pa.Array]:
 
 
 def _path(folder: str, change: KeyChange, file_name: str) -> str:
-    """Return the path of the file that lists the keys added to a data file, or removed from it, as `change` says.
+    """Return the path of the key change file of a data file: the file that lists the keys added to it, or removed from it.
 
     Args:
         folder: the folder of the write's key changes.
@@ -100,7 +100,7 @@ def _path(folder: str, change: KeyChange, file_name: str) -> str:
 
 
 def _name(change: KeyChange, file_name: str) -> str:
-    """Return the name of the file that lists the keys added to a data file, or removed from it, as `change` says.
+    """Return the name of the key change file of a data file: the file that lists the keys added to it, or removed from it.
 
     Args:
         file_name: the name of the data file.

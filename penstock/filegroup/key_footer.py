@@ -74,8 +74,8 @@ class KeyFooter:
     def _resume(self, settings: BloomSettings, old: Mapping[str, str], old_rows: int) -> None:
         """Start from the bloom filter of the old base file. Do nothing if its footer has none, or if the filter is too small.
 
-        A filter is too small if it is sized for fewer keys than `settings.entries`, and for less than half of the old file's
-        rows.
+        A filter is too small if two things hold: it is sized for fewer keys than `settings.entries`, and for less than half of
+        the rows of the old file.
 
         Args:
             old: the footer of the old base file.

@@ -103,7 +103,10 @@ class MergeCounts:
     times: EventTimeSpan = field(default_factory=EventTimeSpan)
 
     def note_times(self, rows: pa.Table) -> None:
-        """Include the event times of these rows in `times`. Does nothing if `event_time`, the name of their column, is None."""
+        """Widen `times`, the range of event times, so that it includes those of these rows.
+
+        Does nothing if `event_time`, the name of the column with event times, is None.
+        """
         if self.event_time is not None:
             self.times = self.times.extend(find_event_times(rows, self.event_time))
 
@@ -154,7 +157,8 @@ def read_log_rows(
 ) -> Iterator[pa.Table]:
     """Yield one row per key of the log, without deleted keys. The base file is not read.
 
-    These are the merged rows only if a log record always replaces the base row (`MergeRules.lets_logs_win`).
+    These rows are what a query returns for these keys only if a log record always replaces the base row
+    (`MergeRules.lets_logs_win`).
 
     Args:
         columns: the columns to return, in this order.

@@ -169,8 +169,9 @@ class TaskOutput:
         A metafile that a dead writer wrote only in part is replaced.
 
         Args:
-            may_exist: whether the folder may have a metafile already, so that it is looked for first. Otherwise, on an object
-                store, it is created without a look; a metafile that exists is kept.
+            may_exist: whether the folder may have a metafile already. If false, and the table is on an object store, the
+                metafile is created without looking for it first, which saves a request. A metafile that exists all the same is
+                kept.
         """
         storage = self.settings.storage
         path = join(self.settings.base_path, partition_path, PARTITION_METAFILE)
@@ -198,7 +199,8 @@ class TaskOutput:
     def finish(self) -> None:
         """Sync this task's closed files to disk, and complete partition metafiles that another task wrote only in part.
 
-        If one Spark task does the work of many tasks of the write, the files of all of them are synced together at its end.
+        If one Spark task runs many tasks of the write, the files of all of them are synced together at the end of the Spark
+        task.
 
         Raises:
             StorageError: the write is sealed: it was finished without this task. The files were deleted again.

@@ -61,7 +61,8 @@ class FoldedLog:
     """A log folded (combined) to one record per key, a row or a delete.
 
     Element n of `keys` and element n of `empty` belong to the same key. `empty` is true if the key is deleted. `take` returns
-    rows. `tombstones` are the deletes that decide by ordering value; None: a key removes its base row if `empty` is true.
+    rows. If deletes are compared by ordering value, `tombstones` holds the deletes, and finds the base rows that they remove.
+    Otherwise `tombstones` is None, and a key removes its base row if `empty` is true.
     """
 
     keys: pa.Array
@@ -202,7 +203,7 @@ def _concat_records(parts: list[LogRecords]) -> LogRecords:
 
 
 def _fresh_flags(records: LogRecords) -> Flags:
-    """Return a mask over the records, true where the row must take no value from the base row; all false if none is set."""
+    """Return the mask `records.fresh`, true where a row must take no value from the base row; all false if `fresh` is None."""
     return np.zeros(len(records.keys), np.bool_) if records.fresh is None else records.fresh
 
 

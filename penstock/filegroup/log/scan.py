@@ -56,7 +56,7 @@ _FEWEST_DELETES = 1024
 
 @dataclass(frozen=True)
 class CommittedTimes:
-    """Tells which instants' log blocks a query reads. Pickled to the workers in place of the whole timeline.
+    """Decides whether a query reads a log block, by the block's instant. Pickled to the workers instead of the whole timeline.
 
     `start` is the first instant of the active timeline. An older instant that is not pending was archived, so it had completed.
     `as_of` is the instant of a time travel query. `skips_damaged`: damaged blocks are skipped and listed, not an error.
@@ -81,7 +81,7 @@ class CommittedTimes:
 
 
 def committed_times(timeline: Timeline, base_path: str, as_of: str | None = None) -> CommittedTimes:
-    """Return the `CommittedTimes` of a query: they tell which instants' log blocks it reads.
+    """Return the `CommittedTimes` of a query, by which it decides whether to read a log block.
 
     Args:
         as_of: the instant of a time travel query; None: the query reads the current table.
@@ -225,7 +225,7 @@ def _scan_file(storage: Storage, file: LogFile, times: CommittedTimes) -> list[t
 
 
 def _find_damage(file: LogFile, block: LogBlock, times: CommittedTimes, stats: Mapping[str, WriteStat]) -> DamagedBlock | None:
-    """Describe what was lost with a torn or malformed block; return None if no completed write lost anything.
+    """Describe what was lost with a block that is torn (written in part) or malformed; None if no completed write lost anything.
 
     Args:
         stats: the write stats of completed writes to the file, by instant.
