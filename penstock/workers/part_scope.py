@@ -21,7 +21,10 @@ _local = threading.local()
 
 @dataclass(frozen=True)
 class _UnsyncedFiles:
-    """Files that one task description has written and that are not synced yet, with the check and the undo to call afterwards."""
+    """Files that one task description has written and that are not synced yet.
+
+    After the sync `check` is called, which decides whether the files may stay, and `undo` if they may not.
+    """
 
     storage: Storage
     paths: tuple[str, ...]
@@ -35,7 +38,7 @@ class _UnsyncedFiles:
 
 @dataclass(frozen=True)
 class Part:
-    """The files that the descriptions of a part have written so far, and the values that they share."""
+    """The state shared by the task descriptions that one Spark task, or the driver, runs together: unsynced files, and values."""
 
     files: list[_UnsyncedFiles] = field(default_factory=list)
     #: Values by name; None if descriptions of the part run on several threads, which share nothing.
@@ -64,10 +67,10 @@ class Part:
 
 @contextmanager
 def enter_part(part: Part | None) -> Iterator[None]:
-    """Within the `with` block, count what this thread writes and shares as belonging to `part`.
+    """Within the `with` block, let the task descriptions that this thread runs belong to `part`, which collects their files.
 
     Args:
-        part: the part that the thread works for. None: each task description that runs in the block is a part of its own.
+        part: task descriptions whose files are synced together. None: the files of each description are synced by themselves.
     """
     _local.part = part
     try:
@@ -81,7 +84,8 @@ def sync_files(
 ) -> None:
     """Sync files that the running task description wrote, then call `check`, which decides whether the files may stay.
 
-    The sync and the check are delayed until the last description of the part has run. Outside a part they run at once.
+    A part is the task descriptions that one Spark task runs in turn. The sync and the check are delayed until the last of them
+    has run. Outside a part they run at once.
 
     Args:
         check_name: the name of the check. If several descriptions of a part pass checks of the same name, only one is called.
@@ -97,9 +101,9 @@ def sync_files(
 
 
 def shared_in_part(name: str) -> dict[str, Any]:
-    """Return the dict of this name, the same one for all descriptions of the running part.
+    """Return the dict of this name, which all task descriptions share that this Spark task runs in turn (the running part).
 
-    Return a new empty dict outside a part, or if the descriptions of the part run on several threads, which share nothing.
+    Return a new empty dict outside a part, or if its descriptions run on several threads, which share nothing.
     """
     part: Part | None = getattr(_local, "part", None)
     if part is None or part.shared is None:

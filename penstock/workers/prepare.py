@@ -106,8 +106,8 @@ def _find_context(spark: SparkSession) -> Any:
 def _is_marked_ready(spark: SparkSession) -> bool:
     """Whether the workers were prepared for this session already, according to a setting of the session.
 
-    `_prepared` lists the Python objects of prepared sessions. It is not enough, because several Python objects may stand for one
-    session.
+    The setting is needed besides `_prepared`, which lists Python objects of prepared sessions: several objects may stand for
+    one session.
     """
     return bool(spark.conf.get(_READY, "false") == "true")
 

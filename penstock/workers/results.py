@@ -55,7 +55,7 @@ def decode_result(text: str, returns: Any) -> Any:
 
 
 def from_json(value: Any, kind: Any) -> Any:
-    """Convert a parsed JSON value to the type `kind`. Dicts in the value may be changed.
+    """Convert a parsed JSON value to the type `kind`. The conversion may change dicts inside the value.
 
     Supported are a dataclass, a list or tuple whose items have one type, and each of these `| None`. For any other type the value
     is returned unchanged.

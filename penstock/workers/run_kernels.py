@@ -161,9 +161,10 @@ def _run_over_batches(kernel: RowKernel[Any], batches: Iterator[pa.RecordBatch])
 
 
 def _pickle_parts(tasks: Sequence[Any], parts: int) -> list[bytes]:
-    """Return the task descriptions of each part, pickled. Part p has the descriptions p, p + `parts`, p + 2 * `parts` …
+    """Divide the task descriptions into parts, one for each Spark task; return each part pickled.
 
-    Spark sends all parts to every Spark task, which unpickles only its own.
+    Part p has the descriptions p, p + `parts`, p + 2 * `parts` … Spark sends all parts to every Spark task, which unpickles
+    only its own.
     """
     from pyspark import cloudpickle  # as Spark itself pickles functions
 
@@ -178,7 +179,7 @@ def _run_parts(
     """Run the kernel for the task descriptions of one Spark task, in a worker; yield one batch of encoded results per part.
 
     Args:
-        pickled_parts: the task descriptions of all parts of the job, as `_pickle_parts` returns them.
+        pickled_parts: the task descriptions of the whole job, divided into parts, as `_pickle_parts` returns them.
         batches: the input of the Spark task. Column 0 holds the numbers of the parts to run.
     """
     spark_task = this_task()
@@ -193,9 +194,9 @@ def _run_parts(
 
 
 def _sync_part(part: Part) -> list[_Numbered]:
-    """Sync the files of all task descriptions of a part. Return an empty list.
+    """Sync the files of all task descriptions of a part (those that one Spark task runs in turn). Return an empty list.
 
-    The list is encoded as the results of a kernel are, so that an error of the sync is sent to the driver.
+    The caller runs this function as it runs a kernel, so that an error of the sync is sent to the driver.
     """
     part.sync()
     return []
