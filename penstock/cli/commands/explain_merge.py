@@ -28,7 +28,7 @@ def explain_merge(
     option: list[str] = OPTION,
     modules: list[str] = _IMPORT,
 ) -> None:
-    """Show which row of a key would win in an upsert of a file, and why. Nothing is written."""
+    """Show which row of a key would win if the rows of a file were upserted, and why. Nothing is written."""
     from pyspark.errors import AnalysisException  # here, so that `--version` and `--help` do not wait for pyspark
 
     options = parse_options(option)
@@ -43,7 +43,7 @@ def explain_merge(
 
 
 def _import(modules: list[str] | None) -> None:
-    """Import the modules that `--import` names: they register payloads. Modules that a table names are never imported.
+    """Import the modules that `--import` names, so that they register payloads. Modules that a table names are never imported.
 
     The current folder is searched first.
 

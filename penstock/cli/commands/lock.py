@@ -27,7 +27,7 @@ def break_(
     option: list[str] = OPTION,
     yes: bool = typer.Option(False, "--yes", help="Do not ask."),
 ) -> None:
-    """Take the lock away from its holder, which must be a writer that is dead. Asks before."""
+    """Take the lock away from its holder, which must be a dead writer. Asks for confirmation first."""
     table = penstock.Table.open(path)
     options = parse_options(option)
     holder = table.lock(options)

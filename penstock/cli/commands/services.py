@@ -61,7 +61,7 @@ def run(
 
 
 def list_pending(path: str = PATH) -> None:
-    """Show pending plans and writes."""
+    """Show the plans of table services, and the writes, that are pending on the timeline."""
     table = penstock.Table.open(path)
     history = table.history()
     waiting = [entry for entry in history if entry.state != "completed"]
@@ -88,7 +88,7 @@ def repair(
     dry_run: bool = typer.Option(False, "--dry-run", help="Show the damage and change nothing; exit code 1 if there is any."),
     option: list[str] = OPTION,
 ) -> None:
-    """Compact file groups with damaged log files, without the blocks that cannot be read. Their rows are lost."""
+    """Compact file groups with damaged log files, without the blocks that cannot be read. The rows of these blocks are lost."""
     given = parse_options(option)
     table = penstock.Table.open(path, options=given) if dry_run else _open(path, given)
     repaired = table.repair(dry_run=dry_run)
@@ -99,7 +99,7 @@ def repair(
 
 
 def _open(path: str, options: dict[str, object]) -> penstock.Table:
-    """Open the table with these options. Start a Spark session if a table service that may be due needs one."""
+    """Open the table with these options. Start a Spark session if one of the services that may be due needs it."""
     # Imported here, so that `--version` and `--help` do not wait for them.
     from penstock.door.services import needs_spark
     from penstock.options import read_options
