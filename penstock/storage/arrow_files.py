@@ -78,7 +78,7 @@ def _open(storage: Storage, path: str) -> Any:
 
 
 def _keep(key: tuple[Storage, str], content: bytes) -> None:
-    """Keep the content of a file. The oldest files are dropped."""
+    """Keep the content of a file in memory for the next call. If too much is kept, the contents kept longest are dropped."""
     with _kept_lock:
         _kept[key] = content
         while sum(map(len, _kept.values())) > _KEPT_BYTES:

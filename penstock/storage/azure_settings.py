@@ -35,6 +35,7 @@ def find_azure_settings(authority: str, sources: Sources) -> ClientSettings:
     Args:
         authority: the part of the path that names the container: `container@account.dfs.core.windows.net`, or the container
             alone.
+        sources: the places where settings are looked up.
 
     Raises:
         OptionError: neither the path nor a setting names the account.
@@ -106,7 +107,7 @@ def _secret_setting(
 def _find_principal(client_id: str, setting: Callable[..., Setting], sources: Sources) -> dict[str, str]:
     """Return a service principal by obstore's names; an empty dict if its secret or tenant is not set.
 
-    A managed identity has neither of them.
+    A managed identity has a client id, but neither secret nor tenant.
 
     Args:
         setting: makes the `Setting` of a secret, from Hadoop's key, environment variables and the option.

@@ -29,7 +29,7 @@ _NO_KEY = {"disable_oauth": True, "client_email": "", "private_key": "", "privat
 
 
 def find_gcs_settings(bucket: str, sources: Sources) -> ClientSettings:
-    """Return the settings of the client for a bucket.
+    """Return the settings of the client for a bucket, as found in `sources`, the places where settings are looked up.
 
     Raises:
         OptionError: the key file cannot be read, or a setting has a wrong value.

@@ -38,8 +38,8 @@ class _Upload:
 def abort_uploads(storage: Storage, folder: str, is_meant: Callable[[str], bool]) -> int:
     """Abort unfinished multipart uploads of files below a folder; return how many were aborted.
 
-    If a slow writer completes an aborted upload, it gets an error, and its file never appears. Storages other than S3 are left
-    alone. If a request fails, the user is warned, and no error is raised.
+    A slow writer that completes an aborted upload gets an error, and its file never appears. Nothing is done for storages other
+    than S3. If a request fails, the user is warned, and no error is raised.
 
     Args:
         is_meant: is called with the path of each file that is being uploaded; returns whether its upload is to be aborted.

@@ -122,9 +122,9 @@ class ObjectStorage:
     def write_new(self, path: str, data: bytes) -> None:
         """Create a file with a conditional put.
 
-        If the store does not answer the put, it may have taken effect or not. Then the object is read: its metadata has the id of
-        the call of `write_new` that created it. If this call created it, the put has succeeded. If another call did, the name is
-        taken. If there is no object, the put is repeated.
+        If the store does not answer, the put may have taken effect or not. Then the object is read: its metadata has the id of
+        the call of `write_new` that created the object. If it is the id of this call, the put has succeeded. If it is another
+        id, the name is taken. If there is no object, the put is repeated.
 
         Raises:
             AlreadyExists: the path is taken.
@@ -169,7 +169,7 @@ class ObjectStorage:
 
         Args:
             data: the content that the put sent.
-            creator: the id of the call.
+            creator: the id of this call, which the put sent as metadata.
             error: the error of the put, for the message.
 
         Returns:

@@ -78,7 +78,7 @@ _first_user: list[int] = []
 
 
 def client_of(settings: ClientSettings, *, repeats: bool = True) -> Any:
-    """Return this process's client with some settings. The first call makes it.
+    """Return the client of this process for these settings. The first call makes it.
 
     Args:
         repeats: whether the client itself repeats failed requests. False for conditional puts: if the first request succeeded and

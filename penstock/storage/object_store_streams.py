@@ -62,7 +62,7 @@ def _fetch_tail(settings: ClientSettings, key: str) -> tuple[bytes, int]:
 
 
 class Upload:
-    """A new file of an object store: the file-like object inside the stream that `create` returns.
+    """A file that is being written to an object store. `create` returns an Arrow stream over it.
 
     The file appears as a whole when the stream is closed.
 
@@ -159,7 +159,7 @@ class Upload:
         self._end_upload()
 
     def _end_upload(self) -> None:
-        """Make obstore abort the upload: its writer does so if its `with` block ends with an error, which is simulated."""
+        """Make obstore abort the upload. Its writer does so if a `with` block around it ends with an error, as simulated here."""
         writer, self._writer = self._writer, None
         if writer is not None:
             error = RuntimeError("aborted")
@@ -168,7 +168,7 @@ class Upload:
 
 
 class Abortable(Protocol):
-    """The part of a file-like object that `writable_file` needs besides writing: it can be aborted."""
+    """A file-like object whose writing can be aborted. `writable_file` needs this besides the methods that write."""
 
     def abort(self) -> None:
         """Drop everything that was written, so that no file appears."""

@@ -12,7 +12,7 @@ _MOST_AHEAD_BYTES = 8 * 1024 * 1024
 
 
 class RangeReader:
-    """A remote file: the file-like object inside the stream that `open` returns.
+    """A remote file that is open for reading. `open` returns an Arrow stream over it.
 
     The end of the file is fetched when the file is opened, so that reading a Parquet footer costs no further request.
 

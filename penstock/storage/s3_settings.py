@@ -86,7 +86,7 @@ _PROVIDER_KINDS = {
 
 
 def find_s3_settings(bucket: str, sources: Sources) -> ClientSettings:
-    """Return the settings of the client for a bucket.
+    """Return the settings of the client for a bucket, as found in `sources`, the places where settings are looked up.
 
     Raises:
         OptionError: a setting has a wrong value, or a secret key is missing.
@@ -223,7 +223,7 @@ def _keys_of_one_place(sources: Sources, kind: str) -> dict[str, str]:
     The dict is empty if no place has one.
 
     Args:
-        kind: the only place to look in, or the constant for all places.
+        kind: the kind of place to look in (an item of `_provider_kinds`), or the constant for all places.
 
     Raises:
         OptionError: the place has an access key and no secret key.

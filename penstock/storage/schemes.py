@@ -53,7 +53,7 @@ def use_session_settings(read: Callable[[], Mapping[str, str]]) -> None:
     settings.
 
     Args:
-        read: the function.
+        read: returns the settings of the session by their keys.
     """
     global _read_session_settings
     _read_session_settings = read

@@ -134,9 +134,9 @@ class Sources:
         return None
 
     def _option_place(self, setting: Setting) -> Sequence[tuple[Mapping[str, str], str, str]]:
-        """Return the setting's option as a list with one place, (values, key, description); empty if the option is not set.
+        """Return Penstock's option for the setting as a list of one place to look up: (values, key, description of the place).
 
-        The option is parsed, so that a wrong value raises OptionError.
+        The list is empty if the option is not set. The option is parsed, so that a wrong value raises OptionError.
         """
         option = setting.option
         if option is None or option.key not in self.options:
