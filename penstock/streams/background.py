@@ -34,20 +34,27 @@ _ALLOW_UPDATES = "org.apache.hudi.client.clustering.update.strategy.SparkAllowUp
 
 
 def compacts_in_background(options: Options) -> bool:
-    """Whether a stream compacts in the background: unless compaction is inline, or turned off for streams."""
+    """Whether a stream compacts in the background, as `hoodie.datasource.compaction.async.enable` says.
+
+    It does not if `hoodie.compact.inline` or `hoodie.datasource.write.streaming.disable.compaction` is true.
+    """
     is_inline = options.is_set(o.COMPACT_INLINE) and options[o.COMPACT_INLINE]
     return options[o.COMPACTION_ASYNC] and not is_inline and not options[o.STREAMING_DISABLE_COMPACTION]
 
 
 def clusters_in_background(options: Options) -> bool:
-    """Whether a stream clusters in the background: if async clustering is on and inline clustering is not."""
+    """Whether a stream clusters in the background.
+
+    True if `hoodie.clustering.async.enabled` is true and `hoodie.clustering.inline` is false.
+    """
     return options[o.CLUSTERING_ASYNC] and not options[o.CLUSTERING_INLINE]
 
 
 def batch_options(options: Options) -> Options:
-    """Return the options with which a stream writes a batch: services that run in the background do not run after the batch.
+    """Return the options with which a stream writes a batch. Services that run in the background do not also run after the batch.
 
-    Only the plans of background compactions and clusterings are still made after each batch, because no write is under way then.
+    Plans of compactions and clusterings are made after each batch all the same, because no write is under way then. The
+    background thread runs them.
     """
     more: dict[str, str | None] = {}
     if compacts_in_background(options):

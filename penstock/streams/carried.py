@@ -32,7 +32,7 @@ class CarriedFunctions:
 
 
 def collect_functions(options: Options) -> CarriedFunctions:
-    """Return the registered functions that the options name: as a value, or as one of several names with commas between them."""
+    """Return the registered functions that the options name. One option may name several, with commas between the names."""
     found: list[Registered] = []
     for value in options.raw.values():
         for name in value.split(","):

@@ -45,7 +45,7 @@ def claim_checkpoint(location: str, path: str, options: Options, identifier: str
         location: the folder of the checkpoint.
         path: the path of the table, which need not exist yet.
         options: the options of the stream.
-        identifier: the identifier of the stream.
+        identifier: the identifier of the stream, `hoodie.datasource.write.streaming.checkpoint.identifier`.
 
     Raises:
         OptionError: the checkpoint belongs to another table; or it is new, and the table holds batches under the identifier.
@@ -99,7 +99,7 @@ def _check_batches(found: Checkpoint, location: str, path: str, options: Options
 
 
 def _read_checkpoint(storage: Storage, folder: str) -> Checkpoint:
-    """Return the state of a checkpoint. If Penstock's file is not in it yet, the state has a new random id and no table.
+    """Return the state of a checkpoint. If `penstock-sink.json` is not in it yet, the state has a new random id and no table.
 
     Args:
         folder: the folder of the checkpoint.

@@ -55,8 +55,11 @@ def read_batch(extra: Mapping[str, str], identifier: str) -> StreamBatch | None:
 def find_last_batch(table: TableState, identifier: str) -> StreamBatch | None:
     """Return the newest batch of a stream that is committed to the table; None if there is none.
 
-    Commits are read from the newest to the oldest. The archived timeline is read only if no active commit is of the stream: other
-    writers may have committed often since the stream's last batch.
+    Commits are read from the newest to the oldest. The archived timeline is read only if no active commit is of the stream:
+    other writers may have committed often since the stream's last batch.
+
+    Args:
+        identifier: the identifier of the stream, `hoodie.datasource.write.streaming.checkpoint.identifier`.
     """
     for instant in reversed(table.timeline.writes):
         with suppress(FileNotFoundError):  # archived since the timeline was loaded

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class _BatchIsCommitted(Exception):
-    """Raised by the sink's own checks inside a write, to end the write: the batch is committed already."""
+    """Ends a write whose batch is committed already. Raised by checks of the sink that run inside the write."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,13 @@ class StreamSink:
     carried: CarriedFunctions = field(default_factory=CarriedFunctions)
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        """Write a batch. Return when it is committed, was committed before, or was given up as the options say.
+        """Write a batch. Return when the batch is committed, or was committed by an earlier call.
+
+        Return also if all attempts failed and `hoodie.datasource.write.streaming.ignore.failed.batch` is true: the batch is
+        given up.
 
         Raises:
-            PenstockError: all attempts failed. Spark ends the query with this error.
+            PenstockError: all attempts failed, and the option is false. Spark ends the query with this error.
         """
         run = find_run(self, batch.sparkSession)
         try:
@@ -71,7 +74,10 @@ class StreamSink:
         run.services.wake()
 
     def _write_with_retries(self, run: StreamRun, batch: DataFrame, number: int) -> None:
-        """Write a batch. If that fails, try again as often as the options say, after a pause that doubles each time."""
+        """Write a batch. After a failure try again, up to `hoodie.datasource.write.streaming.retry.count` attempts.
+
+        The pauses begin with `hoodie.datasource.write.streaming.retry.interval.ms` and double each time.
+        """
         attempts = self.options[o.STREAMING_RETRY_COUNT]
         pause_s = self.options[o.STREAMING_RETRY_INTERVAL_MS] / 1000
         for attempt in range(1, attempts + 1):
@@ -91,7 +97,7 @@ class StreamSink:
             pause_s *= 2
 
     def _write_once(self, batch: DataFrame, number: int) -> None:
-        """Write a batch, unless it is committed already."""
+        """Try once to write a batch, unless it is committed already."""
         stored = StreamBatch(self.identifier, number, self.checkpoint_id)
         addition = CommitAddition(
             stored.encode(),
