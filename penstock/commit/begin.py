@@ -31,9 +31,9 @@ def begin(table: TableState, action: Action, content: bytes = b"") -> Iterator[C
 
     If the block raises an error, the change is undone.
 
-    Unless several writers are allowed, two that begin at the same moment cannot both go on. The timeline is listed again after
-    the requested file was created. The writer with the later instant always finds the file of the earlier one, and raises
-    TableChanged.
+    Unless several writers are allowed, two writers that begin at the same moment cannot both go on. Each lists the timeline
+    again after its requested file was created. The writer with the later instant always finds the file of the earlier one, and
+    raises TableChanged.
 
     Args:
         table: the table with the timeline that the write is based on.

@@ -103,17 +103,17 @@ class Change:
         self._prepared_for = schema
 
     def plan_on(self, timeline: Timeline) -> None:
-        """Record the timeline on which the tasks of this change are planned. Commits that are not on it are concurrent."""
+        """Record the timeline on which the tasks of this change are planned. Commits that are not on it count as concurrent."""
         self._planned_on = timeline
 
     @contextmanager
     def stop_at_conflict(self, cancel_tasks: Callable[[], object]) -> Iterator[None]:
         """Run the tasks of this write in the `with` block. Stop them early if another writer changes the same file groups.
 
-        Do nothing unless the options turn early conflict detection on.
+        If `hoodie.write.concurrency.early.conflict.detection.enable` is false, only run the tasks.
 
         Args:
-            cancel_tasks: cancels the tasks. Called in a thread.
+            cancel_tasks: cancels the tasks. It is called on another thread.
 
         Raises:
             WriteConflict: a conflict was found.
@@ -345,7 +345,7 @@ class Change:
         completed = Completed(self.instant.in_state(State.COMPLETED), content)
 
         def check_turn(timeline: Timeline) -> Completed:
-            """Check everything that a concurrent process may have changed; return the completed file to create."""
+            """Check, in the transaction, what a concurrent process may have changed. Return the completed file to create."""
             self._is_publishing = False
             check_interrupt()
             check_not_restoring(self.table, timeline)
@@ -400,7 +400,7 @@ class Change:
 
     @property
     def _owns_run(self) -> bool:
-        """Whether this run of a plan was not rolled back by another process, which would have deleted the run file.
+        """Whether this run of a plan still exists: no other process has rolled it back and deleted its run file.
 
         Always true for a write, which has no run file.
         """

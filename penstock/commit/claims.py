@@ -84,11 +84,12 @@ class Claim:
 
 
 def run_transaction(table: TableState, check: Callable[[Timeline], Completed | None]) -> None:
-    """Take the next turn among all transactions of the table, and create the completed file of this one.
+    """Run a transaction: check it, take the next place in the order of all transactions of the table, create its completed file.
 
     Args:
-        check: called with the timeline as of this turn. It returns the completed file to create, or None. It may be called
-            several times. An error that it raises ends the transaction, and nothing was changed.
+        check: is called with the timeline on which all earlier transactions have taken effect. It returns the completed file to
+            create; None if the transaction creates none. It may be called several times. An error that it raises ends the
+            transaction, and nothing was changed.
 
     Raises:
         CommitUnknown: the storage failed while the claim was created, so that the claim may or may not exist. Or this process was
@@ -158,7 +159,7 @@ def _describe_gone(table: TableState, file_name: str) -> str:
 
 
 def mark_undone(table: TableState, time: str) -> None:
-    """Record that the write at instant `time` is about to be rolled back. Its process does not publish it any more.
+    """Mark the write at instant `time` as about to be rolled back. From then on its own process does not publish it.
 
     A rollback marks the write, then takes its turn in a transaction. A writer looks for the mark during its own turn. So either
     the writer finds the mark, or the rollback finds the commit.
@@ -172,17 +173,20 @@ def is_marked_undone(table: TableState, time: str) -> bool:
 
 
 def delete_undone_mark(table: TableState, time: str) -> None:
-    """Delete the mark of a write that was rolled back. Its requested file is deleted before, so that its process stops there."""
+    """Delete the mark that `mark_undone` set. If the write was rolled back, its requested file must be deleted first.
+
+    Then the process of the write stops, because it finds no requested file.
+    """
     table.storage.delete(_mark_path(table, time))
 
 
 def _mark_path(table: TableState, time: str) -> str:
-    """Return the path of the mark that the write at instant `time` is about to be rolled back."""
+    """Return the path of the file that marks the write at instant `time` as about to be rolled back."""
     return join(table.base_path, FOLDER, UNDONE, time)
 
 
 def has_claims(table: TableState) -> bool:
-    """Whether transactions of the table have claims: writers with optimistic concurrency control have written to it."""
+    """Whether the table has claims, the files with which writers with optimistic concurrency control order their transactions."""
     return bool(_list_numbers(table.storage, join(table.base_path, FOLDER, CLAIMS)))
 
 
@@ -237,7 +241,7 @@ def _read_claim(storage: Storage, folder: str, number: int) -> Claim:
 
 
 class Taken(Enum):
-    """Who has the number of a claim."""
+    """Whether this process or another one has created the claim with a certain number."""
 
     OURS = "this process"
     OTHERS = "another process"
@@ -246,7 +250,10 @@ class Taken(Enum):
 
 
 def _create_claim(storage: Storage, folder: str, number: int, claim: Claim) -> Taken:
-    """Create a claim. Return who has its number; `UNSURE` if the number is one that was deleted long ago."""
+    """Try to create the claim with this number; return whether this process or another one has created it.
+
+    Return `UNSURE` if the claim was created, but its number is one whose claim was deleted long ago.
+    """
     path = _path(folder, number)
     try:
         storage.write_new(path, claim.encode())

@@ -44,20 +44,23 @@ _LONGEST_PAUSE_S = 5.0
 
 
 def detects_early(table: TableState) -> bool:
-    """Whether the options turn early conflict detection on."""
+    """Whether early conflict detection is on: several writers are allowed, and the option for it is true."""
     return is_optimistic(table) and table.options[o.EARLY_CONFLICT_DETECTION]
 
 
 @dataclass(frozen=True)
 class _Looks:
-    """When a write looks for conflicts."""
+    """When a write looks for conflicts: how long after the start of its tasks, and at which interval."""
 
     delay_s: float
     period_s: float
 
     @classmethod
     def of(cls, options: Options) -> _Looks:
-        """Return when to look, by the strategy in the options; if none is set, by the kind of markers."""
+        """Return when to look, by `hoodie.write.concurrency.early.conflict.detection.strategy`.
+
+        If that option is not set, the kind of markers decides.
+        """
         strategy = options[o.EARLY_CONFLICT_STRATEGY]
         is_async = options[o.MARKERS_TYPE].upper() == MarkerStyle.COLLECTED.value
         if strategy is not None:
@@ -73,7 +76,7 @@ class EarlyConflicts:
     Args:
         profile: the workload profile of the write, which names the file groups that it is about to change.
         planned_on: the timeline on which the tasks were planned.
-        cancel_tasks: cancels the tasks of the write. Called in a thread.
+        cancel_tasks: cancels the tasks of the write. It is called on another thread.
     """
 
     def __init__(
@@ -174,7 +177,12 @@ class EarlyConflicts:
 
 
 def _find_shared(table: TableState, ours: Set[GroupId], theirs: Set[GroupId]) -> GroupId | None:
-    """Return a file group that both writes change, or whose bucket both write to; None if there is none."""
+    """Return a file group of `ours` that another write changes too, or whose bucket it writes to; None if there is none.
+
+    Args:
+        ours: the file groups that this write changes.
+        theirs: the file groups that the other write changes.
+    """
     shared = ours & theirs
     if shared:
         return min(shared)

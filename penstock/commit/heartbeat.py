@@ -79,7 +79,7 @@ class Heartbeat:
     """The heartbeat of one write, of one run of a plan, or of the new table of save mode `overwrite`.
 
     Args:
-        expects_others: whether other writers may work at the same time; None: as the options say.
+        expects_others: whether other writers may work at the same time; None: `hoodie.write.concurrency.mode` decides.
     """
 
     def __init__(self, table: TableState, *, expects_others: bool | None = None) -> None:
@@ -108,10 +108,10 @@ class Heartbeat:
         return True
 
     def announce_run(self, time: str) -> None:
-        """Write the heartbeat file of a plan that is about to be run. If there is one, it names no writer until `beat` is called.
+        """Write the heartbeat file of a plan that is about to be run.
 
-        Then another run of the plan may be under way, and its file is replaced. A file that names no writer belongs to a living
-        writer until it expires. The other run's next beat names it again.
+        If the file exists, another run of the plan may be under way. Then the file is replaced by an empty one, which names no
+        writer: the next beat of either run names that run. Until it expires, an empty file counts as that of a living writer.
         """
         _BEATING.add(self._owner.heartbeat_id)
         self._time = time

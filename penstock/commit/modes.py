@@ -10,7 +10,10 @@ MULTI_WRITER = "OPTIMISTIC_CONCURRENCY_CONTROL"
 
 
 def is_optimistic(table: TableState) -> bool:
-    """Whether several writers may work at the same time and check for conflicts when they commit."""
+    """Whether several writers may work at the same time, and check for conflicts when they commit.
+
+    True if `hoodie.write.concurrency.mode` is `optimistic_concurrency_control`.
+    """
     return table.options[o.CONCURRENCY_MODE].upper() == MULTI_WRITER
 
 

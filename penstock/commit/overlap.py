@@ -88,7 +88,7 @@ class WriteSet:
         )
 
     def find_overlap(self, other: WriteSet) -> str | None:
-        """Return in words what both commits changed; None if both can stand."""
+        """Return in words what both this commit and `other` changed; None if both commits can stand."""
         # Also a group that one of them created: if the other, with an earlier instant, added to it, the added rows are hidden.
         groups = (self.groups & other.files) | (self.files & other.groups)
         if groups:
@@ -108,7 +108,7 @@ class WriteSet:
 
 @dataclass(frozen=True)
 class ConcurrentCommit:
-    """A commit that completed since this write was planned."""
+    """A commit that completed since the write that checks for conflicts was planned."""
 
     instant: Instant
     metadata: CommitMetadata
@@ -148,7 +148,8 @@ def _find_concurrent_commits(
 ) -> list[ConcurrentCommit]:
     """Return the commits that completed since the write was planned, oldest first.
 
-    A commit that this write has read is still concurrent if its instant is later: in file names the later instant wins.
+    A commit with a later instant than this write counts even if this write has read it: readers take the file with the later
+    instant in its name.
     """
     earlier = {i.time for i in planned_on.writes if i.time < instant.time}
     known_plans = planned_on.pending_times
@@ -191,7 +192,13 @@ def _same_schema(first: str, second: str) -> bool:
 
 
 def _has_unknown_plans(instant: Instant, planned_on: Timeline, timeline: Timeline) -> bool:
-    """Whether another instant is pending that is later than this write, or that it did not know of when it was planned."""
+    """Whether an instant is pending that this write did not know of when it was planned, or that is later than this write.
+
+    Args:
+        instant: the instant of this write.
+        planned_on: the timeline on which this write planned its tasks.
+        timeline: the timeline now.
+    """
     known = {i.time for i in planned_on.instants} | {instant.time}
     return any(i.time not in known or i.time > instant.time for i in timeline.pending)
 

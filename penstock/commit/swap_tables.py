@@ -77,8 +77,9 @@ def refuse_other_writers(table: TableState, own: str = "") -> None:
 def _without_other_writers(table: TableState) -> Iterator[None]:
     """Keep other writers out of the table while the `with` block replaces it. Raise WriteConflict if one is alive.
 
-    A requested instant with the heartbeat of a single writer does it: other writers look for one before and after they have
-    created their own instant. It goes with the old table, or is deleted if the block raises an error.
+    For this the function creates a requested instant with the heartbeat of a single writer. Other writers look for one before
+    and after they have created their own instant. The instant disappears with the old table, or is deleted if the block raises
+    an error.
     """
     if not has_properties(table.storage, table.base_path):
         yield  # the table is damaged, and no writer can open it

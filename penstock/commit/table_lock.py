@@ -23,7 +23,7 @@ _HELD = threading.local()
 
 
 def find_lock(table: TableState) -> LockProvider:
-    """Return the lock that the options of the table name. It is made the first time.
+    """Return the lock that the options of the table name. The first call for a table makes it.
 
     Raises:
         OptionError: the options name no lock, or lack an option or a package that the lock needs.

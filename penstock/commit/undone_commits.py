@@ -38,10 +38,10 @@ def check_no_commit_is_undone(table: TableState, timeline: Timeline) -> None:
 
 
 def check_still_there(table: TableState, planned_on: Timeline, timeline: Timeline) -> None:
-    """Raise WriteConflict if a commit on which this write or plan is based was rolled back since it was planned.
+    """Raise WriteConflict if a commit on which a write or plan is based was rolled back since the write or plan was made.
 
-    Raise WriteConflict also if a write that was pending then has left the timeline: it may have completed and been archived, so
-    that the conflict check did not see it.
+    Raise WriteConflict also if a write that was pending on `planned_on` has left the timeline: it may have completed and been
+    archived, so that the conflict check did not see it.
 
     Args:
         planned_on: the timeline on which the change was planned.
@@ -70,6 +70,6 @@ def _is_before_start(timeline: Timeline, time: str) -> bool:
 
 
 def _has_only_savepoints(timeline: Timeline) -> bool:
-    """Whether all writes of the timeline have savepoints. Then later writes may be archived."""
+    """Whether all writes of the timeline have savepoints. Then writes later than these may be archived."""
     saved = {instant.time for instant in timeline.filter(Action.SAVEPOINT)}
     return bool(timeline.writes) and timeline.completed_times <= saved

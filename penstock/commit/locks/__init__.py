@@ -22,10 +22,12 @@ __all__ = ["LOCKS", "HeldLock", "LockContext", "LockHolder", "LockProvider", "ch
 
 
 def choose_lock(options: Options) -> str | None:
-    """Return the short or registered name of the lock that the options name; None if they name no lock.
+    """Return the short or registered name of the lock that `penstock.lock` or `hoodie.write.lock.provider` names.
+
+    None if neither option is set.
 
     Raises:
-        OptionError: the two options that name a lock name different ones, or one names a lock that does not exist.
+        OptionError: the two options name different locks, or one names a lock that does not exist.
     """
     chosen: dict[str, str] = {}
     for option in (o.LOCK, o.LOCK_PROVIDER):
@@ -56,7 +58,10 @@ def make_lock(context: LockContext) -> LockProvider:
 
 
 def _resolve(key: str, value: str) -> str:
-    """Return the short or registered name of the lock that an option's value names. Raise OptionError if there is none."""
+    """Return the short or registered name of the lock that `value`, the value of the option `key`, names.
+
+    Raise OptionError if there is no lock of this name.
+    """
     if value in HUDI_LOCKS:
         return HUDI_LOCKS[value]
     if value in LOCKS or LOCK_PROVIDERS.has(value):

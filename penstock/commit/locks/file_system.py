@@ -36,7 +36,7 @@ class FileSystemLock(LockProvider):
         """Make the lock of a table.
 
         Args:
-            expire_s: the age at which a lock file is abandoned, for tests. None: the option decides.
+            expire_s: the age at which a lock file is abandoned, for tests. None: `hoodie.write.lock.filesystem.expire` decides.
         """
         super().__init__(context)
         folder = context.options[o.LOCK_FILESYSTEM_PATH]

@@ -62,7 +62,8 @@ class HiveMetastoreLock(LockProvider):
     def check(self) -> None:
         """Raise StorageError if the metastore does not answer, OptionError if it does not have the table.
 
-        A missing table is accepted if the options turn catalog sync on, because the sync will register the table.
+        A missing table is accepted if catalog sync is on (`hoodie.datasource.hive_sync.enable`), because it will register the
+        table.
         """
         is_synced = self.context.options[o.HIVE_SYNC_ENABLE] or self.context.options[o.META_SYNC_ENABLE]
         try:

@@ -280,7 +280,7 @@ class ZookeeperLock(LockProvider):
 def make_hosts(url: str, port: int | None) -> str:
     """Return the hosts as kazoo takes them: each with a port.
 
-    Hudi 0.15 ignores the option for the port, so users write it into the url. Both forms are accepted.
+    Hudi 0.15 ignores `hoodie.write.lock.zookeeper.port`, so users write the port into the url. Both forms are accepted.
     """
     hosts, slash, root = url.partition("/")
     named = []
