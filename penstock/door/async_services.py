@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 
 def is_asynchronous(service: TableService, options: Options) -> bool:
-    """Whether the options let cleaning or archiving run while rows are written. Always False for the other table services."""
+    """Whether the options let a table service run while rows are written.
+
+    Cleaning does with `hoodie.clean.async=true`, archiving with `hoodie.archive.async=true`, unless the service is turned off.
+    The other table services never do.
+    """
     if service is CLEAN:
         return options[o.CLEAN_AUTOMATIC] and options[o.CLEAN_ASYNC]
     if service is ARCHIVE:

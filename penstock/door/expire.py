@@ -82,7 +82,7 @@ class ExpirePartitions(TableService):
         return table.options[o.TABLE_SERVICES_ENABLED] and table.options[o.TTL_INLINE]
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether the service may be due when it runs outside a write: `hoodie.partition.ttl.inline` is true."""
+        """Whether to call `run_due` outside a write: `hoodie.partition.ttl.inline` is true."""
         return table.options[o.TTL_INLINE]
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:

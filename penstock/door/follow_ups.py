@@ -1,7 +1,8 @@
 """Runs what follows the commit of a write: inline table services in the order of the registry (`door/services.py`), then hooks.
 
-The commit stays published, whatever fails after it. If a service fails, the failure is noted in the returned commit and issued as
-a warning, and the next service runs. This holds for errors of Spark too. If the options ask for it, the failure raises instead.
+The commit stays published, whatever fails after it. If a service fails, the failure is noted in the returned commit and issued
+as a warning, and the next service runs. This holds for errors of Spark too. With
+`hoodie.fail.writes.on.inline.table.service.exception` the failure raises instead.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def run_quietly(
 
     Args:
         run: the method of the service to call: `run_after_write` or `run_due`.
-        shown: whether the progress of the service is shown, as the options say; if false, it is only measured.
+        shown: whether the progress of the service is shown, if `penstock.progress` asks for it; if false, it is only measured.
     """
     began = clock.monotonic_s()
     done = None

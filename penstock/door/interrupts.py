@@ -78,7 +78,8 @@ def _describe_service(table: TableState, title: str, details: str) -> str:
     Args:
         table: the table as it was before the service.
         title: the name of the service.
-        details: what `commit/change.py` says about the run that it undid, which is returned; "" if none was under way.
+        details: what `commit/change.py` says about the run that it undid; "" if no run was under way. If not empty, it is
+            returned.
     """
     if details:
         return details

@@ -48,7 +48,7 @@ def services_after_write(table: TableState) -> list[TableService]:
 
 
 def services_for(table: TableState) -> list[TableService]:
-    """Return the table services that may be due when they run outside a write, in the order in which they run.
+    """Return the table services whose `run_due` is to be called outside a write, in the order in which they run.
 
     `Table.run_due` and `penstock services run` run them.
     """
@@ -83,7 +83,7 @@ def make_stages(title: str, table: TableState, spark: SparkSession | None, *, sh
     Args:
         title: the service in words, for example `clean`. In the names of lines and jobs, the name of the table follows it.
         spark: the session whose jobs are named; None if the service starts no Spark job.
-        shown: whether the progress is shown, as the options say; if false, it is only measured.
+        shown: whether the progress is shown, if `penstock.progress` asks for it; if false, it is only measured.
     """
     around = partial(name_jobs, spark) if spark else None
     return Stages(f"{title} {table.config.name}", table.options[o.PROGRESS] if shown else "off", around)

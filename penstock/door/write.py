@@ -295,7 +295,7 @@ def _overwrite(request: _Request) -> tuple[PublishedCommit, TableState]:
         The commit of the new table, and that table with the resolved options, for the table services that follow.
 
     Raises:
-        OptionError: the folder has files that are not the table's, and the options do not allow to delete them.
+        OptionError: the folder has files that are not the table's, and `penstock.other.files` does not allow to delete them.
         WriteConflict: another writer is at work.
     """
     storage = request.storage
@@ -398,10 +398,11 @@ def _run_operation(
 def _choose_markers(storage: Storage, settings: WriteSettings) -> WriteSettings:
     """Return the settings with one marker file per data file (DIRECT), if the table is on an object store. This saves requests.
 
-    Settings with a marker type that the user chose, and those of a bulk_insert, are returned unchanged. Each task of an upsert or
-    insert writes one file. So collecting the markers of a task in one file (TIMELINE_SERVER_BASED) would spare no file, and the
-    files would have to be read. A task of a bulk_insert announces many files at once. Early
-    conflict detection looks for conflicts in another way with each style, so the style stays then too.
+    Each task of an upsert or insert writes one file. So collecting the markers of a task in one file (TIMELINE_SERVER_BASED)
+    would save no file, and the files would have to be read.
+
+    The settings stay unchanged if the user chose a marker type, for a bulk_insert, whose tasks announce many files at once, and
+    with early conflict detection, which works differently with each marker type.
     """
     stays = settings.options.is_set(o.MARKERS_TYPE) or settings.options[o.EARLY_CONFLICT_DETECTION]
     if stays or settings.operation is Operation.BULK_INSERT or not has_whole_files(storage):
