@@ -169,7 +169,8 @@ def _is_temporary_view(session: Any, name: str) -> bool:
 def _is_common_table(code: str, name: str) -> bool:
     """Whether a name may be a common table expression of the query: `WITH name AS (`, also without the optional AS.
 
-    Where the query only looks alike, Spark gets the name and fails: an error, and no wrong rows.
+    If the query only looks as if it had this expression, Spark looks the name up and fails. That is an error, but never wrong
+    rows.
     """
     parts = _parts(name)
     if len(parts) > 1:
