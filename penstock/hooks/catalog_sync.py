@@ -49,7 +49,7 @@ class CatalogSync(Hook):
 
 
 def make_catalog_sync(context: HookContext) -> Hook | None:
-    """Return the hook if the options turn catalog sync on; otherwise None."""
+    """Return the hook that syncs catalogs after each commit; None if the options do not turn catalog sync on."""
     options = context.table.options
     if options[o.HIVE_SYNC_ENABLE] or options[o.META_SYNC_ENABLE]:
         return CatalogSync(context)

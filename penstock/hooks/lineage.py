@@ -94,7 +94,7 @@ class LineageRun:
 
 
 def make_lineage_run(options: Options, base_path: str) -> LineageRun | None:
-    """Return the run of a write that is about to begin; None if the options do not turn lineage events on.
+    """Return the run of a write that is about to begin; None if `penstock.openlineage.url` is not set: then no events are sent.
 
     Args:
         base_path: the path of the table.

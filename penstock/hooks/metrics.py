@@ -47,7 +47,7 @@ class Metrics(Hook):
 
 
 def make_metrics(context: HookContext) -> Hook | None:
-    """Return the hook that reports metrics; None if the options do not ask for it.
+    """Return the hook that reports metrics; None if the options turn no reporter on.
 
     Raises:
         OptionError: the reporter cannot be used.
@@ -74,7 +74,7 @@ def report_service(table: TableState, action: Action, *, duration_ms: int, files
 
 
 def _prefix(table: TableState) -> str:
-    """Return the first part of all metric names: the option if set, otherwise the name of the table."""
+    """Return the first part of all metric names: `hoodie.metrics.reporter.metricsname.prefix`, or the table's name if not set."""
     return table.options[o.METRICS_PREFIX] or table.config.name
 
 

@@ -101,8 +101,8 @@ def write_message(notice: CommitNotice, *, hudi_form: bool) -> str:
     """Return the notice as JSON, with the fields of Hudi's message.
 
     Args:
-        hudi_form: whether the fields whose Java type is Option are written exactly as Hudi does: only whether there is a value,
-            and not the value.
+        hudi_form: whether to write fields whose Java type in Hudi is Option as Hudi does: without the value, only whether there
+            is one. If false, the value itself is written.
     """
     content = {
         "commitTime": notice.instant,
@@ -116,9 +116,9 @@ def write_message(notice: CommitNotice, *, hudi_form: bool) -> str:
 
 
 def _stat_fields(stat: WriteStat, hudi_form: bool) -> dict[str, Any]:
-    """Return the fields of a write stat for the message: those in commits, except for one name in the stats of log files.
+    """Return the fields of a write stat for the message: those that a commit has, with one exception for log files.
 
-    Their column stats are `recordsStats` in commits, as `{"val": …}`, and `columnStats` in the message.
+    The column stats of a log file are `recordsStats` in a commit, as `{"val": …}`, and `columnStats` in the message.
 
     Args:
         hudi_form: as in `write_message`.

@@ -57,8 +57,8 @@ class SendNotices(Hook):
     def after_commit(self, commit: PublishedCommit) -> None:
         """Send the waiting messages of the outbox, then the message of this commit.
 
-        If one of them cannot be delivered, the message of this commit is stored in the outbox. So is it if the waiting messages
-        take too long to send. If the options turn the outbox off, nothing waits and nothing is stored.
+        The message of this commit is stored in the outbox if one of the messages cannot be delivered, or if the waiting
+        messages take too long to send. With `penstock.callback.outbox=off` nothing waits and nothing is stored.
 
         Raises:
             CallbackFailed: a message could not be delivered, or still waits.
@@ -86,7 +86,7 @@ class SendNotices(Hook):
 
     @property
     def _outbox(self) -> str:
-        """When messages are stored: `failed`, `always` or `off`."""
+        """When messages are stored in the outbox, the value of `penstock.callback.outbox`: `failed`, `always` or `off`."""
         return self.table.options[o.CALLBACK_OUTBOX]
 
     def _make_message(self, commit: PendingCommit | PublishedCommit) -> Message:
@@ -100,7 +100,9 @@ def send_waiting(table: TableState, sender: Sender) -> int:
     """Send all messages of the outbox that are for a sender; return how many were sent.
 
     Raises:
-        CallbackFailed: a message could not be delivered. It stays in the outbox. So do the later ones, unless it is too large.
+        CallbackFailed: a message could not be delivered. It and all later messages stay in the outbox.
+        MessageTooLarge: the other system does not accept a message of this size. The message stays in the outbox. Later ones were
+            sent.
     """
     sent = send_messages(table, sender, list_messages(table, sender.name))
     if sent.too_large is not None:

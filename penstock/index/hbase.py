@@ -111,7 +111,8 @@ class HBaseStore:
     def share_rate(self, tasks: int) -> HBaseStore:
         """Return a copy of the store whose put batch suits `tasks` concurrent tasks, by the number of region servers.
 
-        The put batch is the number of entries that a task puts per second. If an option sets it, the store is returned unchanged.
+        The put batch is the number of entries that a task puts per second. If `hoodie.index.hbase.put.batch.size` sets it, the
+        store is returned unchanged.
         """
         if self.rows_per_server is None:
             return self

@@ -73,10 +73,10 @@ class Area:
 
 
 def _area(title: str, module: ModuleType) -> Area:
-    """Return the area with all options that a module declares, in the order of their declarations.
+    """Return the section of `docs/options.md` with all options that a module declares, in the order of their declarations.
 
     Args:
-        title: the heading of the area in `docs/options.md`.
+        title: the heading of the section.
     """
     values = vars(module).values()
     options = tuple(value for value in values if isinstance(value, Option))
@@ -271,7 +271,7 @@ def _warn_ignored(options: Options) -> None:
 
 
 def _is_used(option: Option[Any], options: Options) -> bool:
-    """Whether an option has its effect, because another option has the value that `used_if` names."""
+    """Whether an option has its effect: another option, `option.used_if`, has the value that this needs."""
     if option.used_if is None:
         return False
     key, value = option.used_if

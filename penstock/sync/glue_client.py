@@ -157,7 +157,7 @@ class GlueClient:
             _raise_errors(answer, "move partitions", "")
 
     def drop_partitions(self, database: str, table: CatalogTable, values: Sequence[tuple[str, ...]]) -> None:
-        """Drop partitions. No file is deleted."""
+        """Drop partitions from the catalog, given by their values in the order of the partition keys. No file is deleted."""
         for batch in _batches(values, _MOST_DELETED):
             wanted = [{"Values": list(each)} for each in batch]
             with _explain(f"drop partitions of {database}.{table.name}"):

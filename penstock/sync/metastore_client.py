@@ -141,7 +141,7 @@ class MetastoreClient:
 
     @_explain
     def drop_partitions(self, database: str, table: CatalogTable, values: Sequence[tuple[str, ...]]) -> None:
-        """Drop partitions. No file is deleted."""
+        """Drop partitions from the metastore, given by their values in the order of the partition keys. No file is deleted."""
         names = [self.partition_name(table, each) for each in values]
         request = self._types.DropPartitionsRequest(
             dbName=database,

@@ -104,7 +104,7 @@ def check_paths(settings: SyncSettings, paths: Sequence[str]) -> None:
 
 
 def _require_database(client: CatalogClient, settings: SyncSettings) -> None:
-    """Create the database if it does not exist and the options allow it; raise CatalogConflict if they do not."""
+    """Create the database if it does not exist. Raise CatalogConflict if the options do not allow a sync to create it."""
     if client.has_database(settings.database):
         return
     _require_creation(settings)
@@ -187,9 +187,9 @@ def _apply(client: CatalogClient, settings: SyncSettings, table: CatalogTable, p
 
 
 def _store_point(client: CatalogClient, settings: SyncSettings, plan: TablePlan, point: SyncPoint, *, is_changed: bool) -> None:
-    """Store the sync point in the catalog, with which the next sync begins.
+    """Store the sync point, at which the next sync begins, in the catalog.
 
-    Does nothing if the options ask to store it only after changes (`META_SYNC_CONDITION`) and the sync made none.
+    Does nothing if the sync made no changes and `hoodie.datasource.meta_sync.condition.sync` is true.
 
     Args:
         is_changed: whether the sync changed the entry or its partitions.

@@ -141,7 +141,7 @@ class HiveServerClient(SessionClient):
                 return
 
     def drop_partitions(self, database: str, table: CatalogTable, values: Sequence[tuple[str, ...]]) -> None:
-        """Drop partitions. No file is deleted."""
+        """Drop partitions from the catalog, given by their values in the order of the partition keys. No file is deleted."""
         clauses = [f"PARTITION ({_spec(table, each)})" for each in values]
         if not self._runs(f"ALTER TABLE {quote(database)}.{quote(table.name)} DROP IF EXISTS {', '.join(clauses)}"):
             super().drop_partitions(database, table, values)

@@ -115,7 +115,7 @@ def _open(
 ) -> Iterator[CatalogClient | None]:
     """Open the client of a sync tool for the `with` block, and close it afterwards.
 
-    Yields None if the catalog cannot be reached and the options say to ignore this (`HIVE_SYNC_IGNORE_EXCEPTIONS`).
+    Yields None if the catalog cannot be reached and `hoodie.datasource.hive_sync.ignore_exceptions` is true.
 
     Raises:
         CatalogError: the catalog cannot be reached, or the client of a user raised an error of any type, also in the block.

@@ -232,7 +232,7 @@ class _Compiler:
         return UnionNode(arrow, value, nulls[0] if nulls else None, value_at)
 
     def _named_or_primitive(self, name: str, namespace: str, arrow: Any) -> Node:
-        """Return the layout node of a type given by its name: a primitive type, or a named type that was defined before."""
+        """Return the layout node of a type given by its name: a primitive type, or a named type defined earlier in the schema."""
         match name:
             case "boolean":
                 return BooleanNode(arrow)
