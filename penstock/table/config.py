@@ -89,6 +89,11 @@ class TableConfig:
         return _flag(self.raw, "penstock.deletes.follow.ordering", False)
 
     @property
+    def records_changes(self) -> bool:
+        """Whether writers store the rows before and after each change in change logs (`hoodie.table.cdc.enabled`)."""
+        return _flag(self.raw, "hoodie.table.cdc.enabled", False)
+
+    @property
     def timeline_utc(self) -> bool:
         """Whether instant times are in UTC; otherwise they are in the local time zone of each writer."""
         return self.raw.get("hoodie.table.timeline.timezone", "LOCAL").upper() == "UTC"

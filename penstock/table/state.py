@@ -12,6 +12,7 @@ from penstock.options import SCHEMA_ON_READ, Options
 from penstock.options.operation import Operation
 from penstock.options.storage import STORAGE_OPTIONS
 from penstock.storage import Storage, join, open_storage
+from penstock.table.column_history import HISTORY, check_columns_keep_names, has_column_history
 from penstock.table.config import BACKUP, MERGE_ON_READ, PROPERTIES, TableConfig, read_config
 from penstock.timeline.instant import Action, Instant
 from penstock.timeline.store import FOLDER, load_timeline, read_schema
@@ -66,7 +67,12 @@ def read_table_schema(table: TableState, as_of: str | None = None) -> str | None
         as_of: return the schema at this instant time; None for the latest. With `as_of`, None is returned if the active timeline
             does not have that schema. The schema that the table was created with is then not returned, because archived writes
             may have changed it.
+
+    Raises:
+        Unsupported: Hudi's full schema evolution has renamed or dropped a column.
     """
+    if table.timeline.may_have_folder(HISTORY):
+        check_columns_keep_names(table.storage, table.base_path, as_of)
     schema_of_service: str | None = None
     for instant in reversed(table.timeline.writes):
         if as_of is None or _may_be_last_before(table.timeline, instant, as_of):
@@ -139,7 +145,7 @@ def _refuse_schema_history(storage: Storage, base_path: str) -> None:
     Hudi then keeps a history of schemas below `.hoodie/.schema`, and matches the columns of older files by column ids from it.
     Penstock does not read this history.
     """
-    if any(".schemacommit" in file.name for file in storage.list(join(base_path, FOLDER, ".schema"))):
+    if has_column_history(storage, base_path):
         raise Unsupported(
             f"option '{SCHEMA_ON_READ.key}' is 'true', and the table at {base_path} has columns that were changed by it, which "
             "Penstock does not support: use Hudi for this table"

@@ -308,6 +308,7 @@ def check_against_table(options: Options, config: TableConfig, path: str) -> Non
 
     Raises:
         TableExists: the table at this path has another name.
+        Unsupported: the table's writers must store change logs, which Penstock does not write.
         OptionError: options conflict with properties. The message lists all of them, with both values.
     """
     name = options[o.TABLE_NAME]
@@ -315,6 +316,11 @@ def check_against_table(options: Options, config: TableConfig, path: str) -> Non
         raise TableExists(
             f"hoodie table with name {config.name} already exists at {path}, can not append data to the table with "
             f"another name {name.strip()}; use that name, or another path"
+        )
+    if config.records_changes:
+        raise Unsupported(
+            f"{path} has the property {o.CDC_ENABLED.key}=true, and Penstock writes no change logs: Hudi's change-data queries "
+            "would fail after this write. Write to this table with Hudi, or set the property to false in its hoodie.properties"
         )
     if not config.populate_meta_fields and options.is_set(o.POPULATE_META_FIELDS) and options[o.POPULATE_META_FIELDS]:
         raise OptionError(
