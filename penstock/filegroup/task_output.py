@@ -52,6 +52,9 @@ class FileSettings:
     event_time: str | None = None
     #: Where tasks record which keys they add and remove, for an index that keeps entries of its own; None: nowhere.
     key_changes_folder: str | None = None
+    #: The number of the first task. Greater than 0 if the write keeps files of an earlier attempt: sequence numbers in them hold
+    #: smaller numbers.
+    first_task: int = 0
 
 
 class TaskOutput:

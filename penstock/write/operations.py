@@ -37,6 +37,7 @@ from penstock.timeline.commit_file import WriteStat, make_workload_profile
 from penstock.timeline.timeline import Timeline
 from penstock.write.checks import check_keys_are_stored, check_no_pending_services, check_ordering_column
 from penstock.write.context import WriteContext
+from penstock.write.first_attempt import FirstAttempt
 from penstock.write.locate.assign import assign_pieces, profile_inserts
 from penstock.write.locate.buckets import plan_bucket_tasks
 from penstock.write.locate.file_sizing import read_sizing
@@ -51,6 +52,7 @@ from penstock.write.rows.sort_modes import sort_rows
 from penstock.write.rows.staging import StagedRows, Staging, make_runner, stage_rows
 from penstock.write.task_settings import build_file_settings, build_insert_tasks, build_merger, build_upsert_rules
 from penstock.write.tasks.insert import bulk_insert_rows, insert_bucket
+from penstock.write.tasks.kept_files import run_or_keep
 from penstock.write.tasks.run_tasks import store_incoming, store_tasks
 from penstock.write.tasks.task import InsertTask
 from penstock.write.tasks.upsert_kernel import run_task
@@ -134,16 +136,24 @@ Stage = Callable[[WriteContext, Change], StagedRows]
 Store = Callable[[WriteContext, Change, StagedRows], PublishedCommit]
 
 
-def _stage_and_store(write: WriteContext, begin_change: BeginChange, stage: Stage, store: Store) -> PublishedCommit:
+def _stage_and_store(
+    write: WriteContext,
+    begin_change: BeginChange,
+    stage: Stage,
+    store: Store,
+    first_attempt: FirstAttempt | None = None,
+) -> PublishedCommit:
     """Stage the incoming rows, then write and publish them. After a conflict, do so again with the same staged rows.
 
     The write runs again up to `hoodie.write.num.retries.on.conflict.failures` times, each time under a new instant. The DataFrame
-    is evaluated once. The first instant stays requested until the write is over, because the staged rows belong to it.
+    is evaluated once. The first instant stays pending until the write is over, because the staged rows belong to it, and the data
+    files that `store` may keep.
 
     Args:
         begin_change: takes an instant with the action of the write, and yields the `Change` (the write that is under way).
         stage: stages the incoming rows.
         store: writes data files from the staged rows, and publishes the commit.
+        first_attempt: where `store` remembers its first attempt; None: a retry keeps no files.
 
     Raises:
         WriteConflict: a concurrent commit changed the same file groups, and no retries are left.
@@ -161,28 +171,36 @@ def _stage_and_store(write: WriteContext, begin_change: BeginChange, stage: Stag
             if not write.options[o.CONFLICT_RETRIES] or not is_optimistic(write.table):
                 raise
             conflict = e
-        first.withdraw()
         if write.reads_table:
+            first.withdraw()
             # The rows themselves have to be read again. At once the write would lose again, and would soon have no attempts left.
             with write.stages.run("wait", "conflict with another writer: reading the table again"):
                 wait_for_writer(write.table, conflict)
             raise TableChanged(str(conflict)) from conflict
-        commit = _store_again(write, begin_change, staged, store, conflict)
+        release = partial((first_attempt or FirstAttempt()).release, write, first)
+        commit = _store_again(write, begin_change, staged, store, conflict, release)
         with suppress(StorageError):  # the write is committed; what is left of its first attempt is rolled back later
             first.abandon()
         return commit
 
 
 def _store_again(
-    write: WriteContext, begin_change: BeginChange, staged: StagedRows, store: Store, conflict: WriteConflict
+    write: WriteContext,
+    begin_change: BeginChange,
+    staged: StagedRows,
+    store: Store,
+    conflict: WriteConflict,
+    release: Callable[[WriteConflict], None],
 ) -> PublishedCommit:
     """Write and publish staged rows under a new instant, again after each conflict, until no retries are left.
 
     Args:
         conflict: the conflict that ended the first attempt.
+        release: called after each conflict. It deletes the files of the first attempt, unless the next one may keep some.
     """
     retries = write.options[o.CONFLICT_RETRIES]
     for attempt in range(1, retries + 1):
+        release(conflict)
         with write.stages.run(
             "wait", f"conflict with another writer: running again, {attempt} of {format_count(retries, 'retry')}"
         ):
@@ -267,7 +285,8 @@ def _write_by_key(write: WriteContext) -> PublishedCommit:
     check_keys_are_stored(write, write.settings.operation.value)
     check_ordering_column(write)
     stage = partial(stage_rows, prepared=write.prepared, numbered=write.index.is_global)
-    return _stage_and_store(write, _begin, stage, _locate_and_store)
+    first = FirstAttempt()
+    return _stage_and_store(write, _begin, stage, partial(_locate_and_store, first), first)
 
 
 def _insert_into_buckets(write: WriteContext) -> PublishedCommit:
@@ -277,14 +296,19 @@ def _insert_into_buckets(write: WriteContext) -> PublishedCommit:
     `hoodie.merge.allow.duplicate.on.inserts=false`: then they are merged by key. Rows that go to a log are merged by its readers.
     """
     check_keys_are_stored(write, f"{o.INDEX_TYPE.key}=BUCKET")
-    return _stage_and_store(write, _begin, _stage_combined, _locate_and_store)
+    first = FirstAttempt()
+    return _stage_and_store(write, _begin, _stage_combined, partial(_locate_and_store, first), first)
 
 
-def _locate_and_store(write: WriteContext, change: Change, staged: StagedRows) -> PublishedCommit:
+def _locate_and_store(first: FirstAttempt, write: WriteContext, change: Change, staged: StagedRows) -> PublishedCommit:
     """Find the file group of each staged key, write each file group that changes, and publish the commit.
 
-    If `hoodie.clustering.updates.strategy` allows changes to file groups of a pending clustering, the clustering plan may be
-    removed from the timeline (`resolve_clustering_conflicts`).
+    After a conflict, that is done for the partitions that other commits have changed. The files of all others are copied from the
+    first attempt. If `hoodie.clustering.updates.strategy` allows changes to file groups of a pending clustering, the clustering
+    plan may be removed from the timeline (`resolve_clustering_conflicts`).
+
+    Args:
+        first: remembers the first attempt of the write.
 
     Raises:
         WriteConflict: the write changes a file group of a pending clustering and that option does not allow it; or the hash
@@ -296,16 +320,25 @@ def _locate_and_store(write: WriteContext, change: Change, staged: StagedRows) -
     index_at_staging.check_unchanged(write.index, staged.partition_paths)
     rules = build_upsert_rules(write, change, staged.staging)
     runner = make_runner(write, staged.pieces)
+    kept = first.find_kept(write, rules, staged.partition_paths)
+    rules = replace(rules, settings=replace(rules.settings, first_task=kept.first_task))
+    planned = replace(staged, pieces=kept.select_pieces(staged.pieces))
     if rules.merger.folds and write.settings.picks_newest and not rules.adds:
-        staged = fold_staged_rows(write, staged, rules.merger)
+        planned = fold_staged_rows(write, planned, rules.merger)
     with write.stages.run("tag", "locating keys"):
-        task_plan = plan_upsert(write, rules, staged.pieces, runner)
+        task_plan = plan_upsert(write, rules, planned.pieces, runner)
         rules.index.before_tasks(write.table, staged.partition_paths)
-        resolve_clustering_conflicts(write.table, change, task_plan.touched, write.unschedule)
+        resolve_clustering_conflicts(write.table, change, task_plan.touched | kept.touched, write.unschedule)
+    task_plan = kept.add_to(task_plan)
     change.start(task_plan.profile)
     activity = f"{'merging into' if rules.logs is None else 'appending to'} {format_count(len(task_plan.tasks), 'file group')}"
-    stats = store_tasks(write, change, runner, run_task, task_plan.tasks, activity)
-    check = partial(check_new_keys, write, rules, staged.pieces, runner)
+    if kept.stats:
+        activity += f", keeping {format_count(len(kept.stats), 'file')}"
+    tasks = [*task_plan.tasks, *kept.make_tasks(rules.settings)]
+    stats = store_tasks(write, change, runner, run_or_keep, tasks, activity)
+    first.remember(write, rules, task_plan, stats)
+    pieces = (*kept.select_kept(staged.pieces), *planned.pieces)
+    check = partial(check_new_keys, write, rules, pieces, runner)
     return publish(write, change, stats, index_figures=task_plan.figures(), check=check)
 
 

@@ -57,7 +57,7 @@ def plan_bucket_tasks(
     profile = _make_profile(tasks, operation)
     tasks.sort(key=lambda task: task.size_bytes, reverse=True)  # the largest first
     figures = {"rows": sum(task.incoming_rows for task in tasks), "buckets": len(tasks)}
-    return TaskPlan(tuple(tasks), profile, figures, rules.index.name)
+    return TaskPlan(tuple(tasks), profile, figures, rules.index.name, slices=slices)
 
 
 def _make_profile(tasks: Sequence[BucketTask], operation: Operation) -> CommitMetadata:

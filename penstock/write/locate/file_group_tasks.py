@@ -100,7 +100,7 @@ def plan_file_group_tasks(
         tasks += _plan_group_tasks(rules, piece_set, slices)
     tasks.sort(key=lambda task: task.size_bytes, reverse=True)  # the largest first
     index_counts = {**located.index_counts, "read_once": partition_tasks}
-    return TaskPlan(tuple(tasks), profile.to_metadata(operation), index_counts, rules.index.name)
+    return TaskPlan(tuple(tasks), profile.to_metadata(operation), index_counts, rules.index.name, slices=slices)
 
 
 def _group_by_path(pieces: Sequence[Piece]) -> dict[str, tuple[Piece, ...]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from penstock.filegroup.model import FileSlice
 from penstock.timeline.commit_file import CommitMetadata
 from penstock.write.tasks.task import UpsertTask
 
@@ -26,6 +27,8 @@ class TaskPlan:
     #: The name of the index that located the keys, and the reason for it if `penstock.index=auto` is set.
     index: str = ""
     why: str = ""
+    #: The file slices among which keys were located, by partition path.
+    slices: Mapping[str, Sequence[FileSlice]] = field(default_factory=dict)
 
     def figures(self) -> str:
         """Return the name of the index, why it was chosen, and its counts, as JSON, for reports about the commit.

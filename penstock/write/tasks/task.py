@@ -167,4 +167,4 @@ def open_task_output(settings: FileSettings) -> TaskOutput:
     It puts the number of the task into file names and `_hoodie_commit_seqno`.
     """
     task = this_task()
-    return TaskOutput(settings, task.number, task.write_token)
+    return TaskOutput(settings, settings.first_task + task.number, task.write_token)
