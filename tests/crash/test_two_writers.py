@@ -105,6 +105,14 @@ RACES = (
         upsert("second", **MERGE_ON_READ, **OPTIMISTIC),
         both_succeed=True,
     ),
+    # When the first writer loses, it keeps its files of paris: a log, and a base file with a new row.
+    Race(
+        "upserts of logs of one shared partition, optimistic",
+        LOGGED,
+        upsert("first", **MERGE_ON_READ, **OPTIMISTIC),
+        Step("upsert", (("a", "berlin", 10, 20.5), ("f", "berlin", 10, 20.5)), options={**MERGE_ON_READ, **OPTIMISTIC}),
+        both_succeed=True,
+    ),
     Race(
         "insert_overwrite_table, optimistic",
         FILLED,
@@ -140,8 +148,8 @@ class Arena:
         if race.leaves_dead_writer:
             with injected(FaultPlan(str(folder / "dead"), match=PUBLISHING)), pytest.raises(Crash):
                 runner.run(Step("upsert", FIRST), f"crash:{self._template}")
-        for writer in WRITERS:  # Spark evaluates the rows once, before the turns
-            runner.run(Step("upsert", ROWS[writer]), str(folder / "warm"))
+        for step in (race.first, race.second):  # Spark evaluates the rows once, before the turns
+            runner.run(Step("upsert", step.rows), str(folder / "warm"))
 
     def run(self, calls_of_first: int | str, calls_of_second: int) -> Turns:
         """Run both writers in an order of turns and check the table afterwards."""
