@@ -37,7 +37,7 @@ bench-requests: setup ## count the requests to an object store of Penstock and o
 bench-payloads: $(READY) ## measure payloads: one upsert with each, compared with the default one
 	@$(RUN) -m bench.payloads --rows $(or $(ROWS),1000000) $(FLAGS)
 
-bench-writers: $(READY) ## measure several writers: cost of the check, how long the lock is held, a retry after a conflict
+bench-writers: $(READY) ## measure several writers: cost of the check, how long the lock is held, a retry after a conflict, eight at once
 	@$(RUN) -m bench.writers $(FLAGS)
 
 profile: $(READY) ## show where an upsert spends its time: stages, JVM and Python, kernels, flame graphs
