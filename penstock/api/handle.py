@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import penstock
 from penstock import options as o
+from penstock.commit.open_finished import open_finished
 from penstock.errors import OptionError, TableNotFound
 from penstock.options import lookup, read_options
 from penstock.options.operation import Operation
@@ -18,7 +19,7 @@ from penstock.read.plan import QueryPlan
 from penstock.read.query import parse_query
 from penstock.schema import META_COLUMNS
 from penstock.storage import open_storage
-from penstock.table.state import TableState, open_table, read_table_schema, table_exists
+from penstock.table.state import TableState, read_table_schema, table_exists
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,8 +63,8 @@ class TableHandle:
                 options, except those of its storage.
         """
         if options is None:
-            return open_table(self.path, read_options(storage_settings(self.options)))
-        return open_table(self.path, read_options({**self.options, **call_options(options, {})}))
+            return open_finished(self.path, read_options(storage_settings(self.options)))
+        return open_finished(self.path, read_options({**self.options, **call_options(options, {})}))
 
     def _reader(self) -> SparkSession:
         """Return the Spark session of this object if set, otherwise the active Spark session.

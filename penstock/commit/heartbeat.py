@@ -90,6 +90,11 @@ class Heartbeat:
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
 
+    @property
+    def name(self) -> str:
+        """The name of the heartbeat file: the instant time. "" before the heartbeat is announced."""
+        return self._time
+
     def announce(self, time: str) -> bool:
         """Create the heartbeat file of an instant that is about to be created. Return False if another writer has the file.
 

@@ -12,30 +12,28 @@ requested instant is rolled back as that of a failed write. A later write delete
 heartbeat has expired. After a crash in step 3 or later, `finish_overwrite` completes the steps: the next process that opens the
 path finds the new table, or the old one if the new one has missing files. A write may read its rows from the table that it
 overwrites, because the old table exists until step 5.
+
+A storage that cannot rename has other steps from step 3 on: `replace_in_place.py`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from penstock import clock
-from penstock.commit.claims import has_claims, run_transaction
-from penstock.commit.heartbeat import Heartbeat, delete_heartbeat, describe_writer, is_alive
+from penstock.commit.heartbeat import delete_heartbeat
+from penstock.commit.replace_in_place import finish_in_place, replace_in_place
+from penstock.commit.sole_writer import without_other_writers
 from penstock.errors import CommitUnknown, CorruptFile, PenstockError, StorageError, TableNotFound, WriteConflict
 from penstock.filegroup.markers import TEMP
-from penstock.options import OPERATION
-from penstock.options.operation import Operation
+from penstock.options import Options
 from penstock.storage import Storage, has_whole_files, join
 from penstock.table.config import read_config
-from penstock.table.state import TableState, has_properties, table_exists
-from penstock.timeline.instant import Action
-from penstock.timeline.store import FOLDER, instant_path, load_timeline, read_metadata, request_instant
+from penstock.table.state import TableState, table_exists
+from penstock.timeline.overwrite_note import OVERWRITE
+from penstock.timeline.store import FOLDER, load_timeline, read_metadata
 
-#: The name of the file that names the next table, and of the heartbeat of the new table's writer. With `-<id>` appended: the name
-#: of the new table's folder.
-OVERWRITE = "overwrite"
 #: The end of the folder name of a table that another table has replaced.
 REPLACED_SUFFIX = ".penstock-old"
 
@@ -58,53 +56,6 @@ def final_table_path(base_path: str) -> str:
     return base_path.rpartition("/")[0].removesuffix(f"/{FOLDER}/{TEMP}")
 
 
-def refuse_other_writers(table: TableState, own: str = "") -> None:
-    """Raise WriteConflict if a writer or a table service of the table at `table.base_path` is alive, by its heartbeat.
-
-    Args:
-        own: an instant time to leave out.
-    """
-    for instant in load_timeline(table.storage, table.base_path).pending:
-        if instant.time != own and is_alive(table, instant.time):
-            raise WriteConflict(
-                f"{table.base_path} has another writer: {describe_writer(table, instant)}. mode('overwrite') replaces the whole "
-                f"table, so it cannot run next to others: run it when they are finished, or use {OPERATION.key}="
-                f"{Operation.INSERT_OVERWRITE_TABLE.stored.lower()} with mode('append')"
-            )
-
-
-@contextmanager
-def _without_other_writers(table: TableState) -> Iterator[None]:
-    """Keep other writers out of the table while the `with` block replaces it. Raise WriteConflict if one is alive.
-
-    For this the function creates a requested instant with the heartbeat of a single writer. Other writers look for one before
-    and after they have created their own instant. The instant disappears with the old table, or is deleted if the block raises
-    an error.
-    """
-    if not has_properties(table.storage, table.base_path):
-        yield  # the table is damaged, and no writer can open it
-        return
-    heartbeat = Heartbeat(table, expects_others=False)
-    path = ""
-    try:
-        own = request_instant(
-            table.storage, table.base_path, Action.REPLACE_COMMIT, utc=table.config.timeline_utc, announce=heartbeat.announce
-        )
-        path = instant_path(table.base_path, own)
-        if has_claims(table):
-            run_transaction(table, lambda timeline: None)  # what was claimed before is completed now
-        refuse_other_writers(table, own.time)
-        yield
-    except (StorageError, WriteConflict):
-        with suppress(StorageError):
-            if path:
-                table.storage.delete(path)
-            heartbeat.end()
-        raise
-    finally:
-        heartbeat.stop()
-
-
 def swap_tables(table: TableState, new_table: str, instant: str) -> None:
     """Replace a table by the table at `new_table`, a folder inside it. Then delete the old table.
 
@@ -121,13 +72,16 @@ def swap_tables(table: TableState, new_table: str, instant: str) -> None:
     """
     storage = table.storage
     base_path = table.base_path
+    if has_whole_files(storage):
+        _replace_in_place(table, new_table, instant)
+        return
     old_table = _old_table_path(base_path)
     name = new_table.rsplit("/", 1)[-1]
     moved = join(old_table, FOLDER, TEMP, name)  # the new table's path after the old table was renamed
     note = join(base_path, FOLDER, TEMP, OVERWRITE)
     try:
         finish_overwrite(storage, base_path)
-        with _without_other_writers(table):
+        with without_other_writers(table):
             try:
                 storage.replace(note, name.encode())
                 _move(storage, base_path, old_table)
@@ -151,6 +105,16 @@ def swap_tables(table: TableState, new_table: str, instant: str) -> None:
     _delete_old_table(storage, base_path, old_table)
 
 
+def _replace_in_place(table: TableState, new_table: str, instant: str) -> None:
+    """Replace a table on a storage that cannot rename (`replace_in_place.py`). If that is refused, delete the new table."""
+    try:
+        replace_in_place(table, new_table, instant)
+    except (StorageError, WriteConflict):
+        with suppress(StorageError):
+            table.storage.delete_tree(new_table)
+        raise
+
+
 def _restore_old_table(storage: Storage, base_path: str, old_table: str, error: PenstockError) -> None:
     """Move the old table back to `base_path` after a swap that failed, unless a table is already there.
 
@@ -171,17 +135,21 @@ def _restore_old_table(storage: Storage, base_path: str, old_table: str, error: 
         ) from error
 
 
-def finish_overwrite(storage: Storage, base_path: str) -> None:
-    """Finish a swap of tables that a crash interrupted; do nothing if there is none.
+def finish_overwrite(storage: Storage, base_path: str, options: Options | None = None) -> bool:
+    """Finish a swap of tables that a crash interrupted. Return whether there was one.
 
     Move the new table to `base_path`, or the old table if the new one has missing files. Then delete the old table if it was
-    replaced. Safe to run in two processes at once, and during a swap.
+    replaced. Safe to run in two processes at once, and during a swap. On a storage that cannot rename, wait for a swap that is
+    under way (`replace_in_place.py`).
+
+    Args:
+        options: those of the caller; None: defaults.
     """
+    if has_whole_files(storage):
+        return finish_in_place(storage, base_path, options or Options({}))
     old_table = _old_table_path(base_path)
-    # An object store finds a folder only by a listing: `stat` would first ask for an object of this name.
-    found = storage.list(old_table) if has_whole_files(storage) else storage.stat(old_table)
-    if not found:
-        return
+    if storage.stat(old_table) is None:
+        return False
     if not table_exists(storage, base_path):
         try:
             _move(storage, _next_table(storage, old_table) or old_table, base_path)
@@ -189,6 +157,7 @@ def finish_overwrite(storage: Storage, base_path: str) -> None:
             if not table_exists(storage, base_path):  # otherwise another process has moved it
                 raise
     _delete_old_table(storage, base_path, old_table)
+    return True
 
 
 def _delete_old_table(storage: Storage, base_path: str, old_table: str) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from penstock.commit.open_finished import reload_finished
 from penstock.errors import PenstockError, WriteConflict
 from penstock.read.incremental import plan_incremental
 from penstock.read.plan import QueryPlan, plan_query
 from penstock.read.plan_check import still_holds
 from penstock.read.query import Query
-from penstock.table.state import TableState, reload_table
+from penstock.table.state import TableState
 from penstock.timeline.store import load_timeline
 
 T = TypeVar("T")
@@ -44,7 +45,7 @@ def plan_until_it_holds(query: Query, table: TableState, use: Callable[[QueryPla
                 raise
         except FileNotFoundError as e:  # an instant was archived, or a file was cleaned, between listing and reading it
             missing = e
-        table = reload_table(table)
+        table = reload_finished(table)
     why = f" ({missing})" if missing else ""
     raise WriteConflict(
         f"{table.base_path} was changed each of the {_ATTEMPTS} times that a query over it was planned{why}. Run the query again"

@@ -20,8 +20,10 @@ from penstock import options as o
 from penstock.commit.heartbeat import keep_heartbeat
 from penstock.commit.metadata_table import turn_off_metadata_table
 from penstock.commit.modes import is_optimistic
+from penstock.commit.open_finished import open_finished
 from penstock.commit.run_hooks import check_hooks
-from penstock.commit.swap_tables import OVERWRITE, finish_overwrite, new_table_path, refuse_other_writers, swap_tables
+from penstock.commit.sole_writer import refuse_other_writers
+from penstock.commit.swap_tables import finish_overwrite, new_table_path, swap_tables
 from penstock.commit.table_lock import check_lock
 from penstock.door.async_services import AsyncServices
 from penstock.door.follow_ups import follow_up_write
@@ -52,7 +54,8 @@ from penstock.storage import Storage, has_whole_files, join, open_storage
 from penstock.storage.conditional_put import check_conditional_put
 from penstock.table.config import TableConfig, read_config
 from penstock.table.foreign_files import find_foreign_files
-from penstock.table.state import TableState, open_table, read_table_schema, table_exists
+from penstock.table.state import TableState, read_table_schema, table_exists
+from penstock.timeline.overwrite_note import OVERWRITE
 from penstock.timeline.store import FOLDER
 from penstock.workers.session_settings import name_jobs
 from penstock.write.context import CommitAddition, WriteContext
@@ -224,7 +227,7 @@ def _write_once(request: _Request, path: str, mode: SaveMode) -> tuple[Published
     Raises:
         TableChanged: another write began or completed after the table was loaded. No commit was published.
     """
-    finish_overwrite(request.storage, request.base_path)
+    finish_overwrite(request.storage, request.base_path, request.options)
     exists = table_exists(request.storage, request.base_path)
     if exists and mode is SaveMode.IGNORE:
         return None
@@ -244,7 +247,7 @@ def _append(request: _Request, path: str) -> tuple[PublishedCommit, TableState]:
     Returns:
         The commit, and the table with the resolved options, for the table services that follow.
     """
-    table = open_table(path, request.options)
+    table = open_finished(path, request.options)
     if request.addition.check_table is not None:
         request.addition.check_table(table)
     check_against_table(request.options, table.config, table.base_path)
@@ -300,7 +303,7 @@ def _overwrite(request: _Request) -> tuple[PublishedCommit, TableState]:
     """
     storage = request.storage
     if request.addition.check_table is not None:
-        request.addition.check_table(open_table(storage.uri(request.base_path), request.options))
+        request.addition.check_table(open_finished(storage.uri(request.base_path), request.options))
     if request.options[o.OTHER_FILES] == "refuse":
         _refuse_foreign_files(storage, request.base_path)
     old = TableState(storage, request.base_path, _read_config(request), request.options)

@@ -8,10 +8,12 @@ error. So the timeline is read once more after the listing. If a clean began sin
 from __future__ import annotations
 
 from penstock.read.plan import QueryPlan
+from penstock.storage import join
 from penstock.table.state import TableState
 from penstock.timeline.clean_file import read_clean_plan
 from penstock.timeline.instant import Action, Instant, State
-from penstock.timeline.store import instant_path, load_timeline
+from penstock.timeline.overwrite_note import is_overwritten
+from penstock.timeline.store import FOLDER, instant_path, load_timeline
 
 
 def still_holds(plan: QueryPlan) -> bool:
@@ -25,6 +27,8 @@ def still_holds(plan: QueryPlan) -> bool:
     """
     before = plan.table.timeline
     now = load_timeline(plan.table.storage, plan.table.base_path)
+    if is_overwritten(plan.table.storage, join(plan.table.base_path, FOLDER), now):
+        return False  # files of the new table may be there already
     if now == before or before.last_write is None:
         return True
     if before.last_write not in now.writes:

@@ -17,10 +17,10 @@ from typing import Any
 
 from penstock import options as o
 from penstock.commit.swap_tables import finish_overwrite
-from penstock.errors import OptionError, TableNotFound
+from penstock.errors import CorruptFile, OptionError, TableNotFound
 from penstock.options import Options
 from penstock.options.storage import STORAGE_OPTIONS
-from penstock.storage import is_file, open_storage
+from penstock.storage import Storage, is_file, open_storage
 from penstock.table.config import TableConfig, find_config
 from penstock.timeline.instant import parse_bound_time, parse_query_time
 
@@ -163,11 +163,11 @@ def _find_table(path: str, options: Options) -> tuple[str, str, TableConfig]:
     storage, full_path = open_storage(path, options.prefixed(STORAGE_OPTIONS))
     base_path = full_path
     rest = ""
-    while (config := find_config(storage, base_path)) is None:
+    while (config := _find_config(storage, base_path, options)) is None:
         parent, _, name = base_path.rpartition("/")
         if not parent or parent == base_path:
             # A writer that died between the two renames of an overwrite leaves no table at the path. Finish the overwrite.
-            finish_overwrite(storage, full_path)
+            finish_overwrite(storage, full_path, options)
             config = find_config(storage, full_path)
             if config is not None:
                 return storage.uri(full_path), "", config
@@ -180,6 +180,16 @@ def _find_table(path: str, options: Options) -> tuple[str, str, TableConfig]:
         base_path = parent
         rest = f"{name}/{rest}" if rest else name
     return storage.uri(base_path), rest, config
+
+
+def _find_config(storage: Storage, base_path: str, options: Options) -> TableConfig | None:
+    """Read the properties of the table at `base_path`; None if there is none. Finish an overwrite of a damaged table first."""
+    try:
+        return find_config(storage, base_path)
+    except CorruptFile:
+        if not finish_overwrite(storage, base_path, options):
+            raise
+        return find_config(storage, base_path)
 
 
 def expand_braces(pattern: str) -> list[str]:

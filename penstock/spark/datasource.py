@@ -12,12 +12,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from penstock.commit.open_finished import open_finished
 from penstock.door.read import open_query
 from penstock.door.write import write
 from penstock.errors import OptionError, Unsupported
 from penstock.options import read_options
 from penstock.read.query import parse_query
-from penstock.table.state import open_table
 from penstock.write.rows.input_files import mark_bare
 
 FORMATS = frozenset({"hudi", "org.apache.hudi"})
@@ -144,7 +144,7 @@ def load(session: Any, paths: Sequence[str], raw_options: dict[str, Any]) -> Dat
         raw_options: the options as the user set them.
     """
     query = parse_query(paths, read_options(raw_options))
-    return open_query(session, query, open_table(query.base_path, query.options, query.config))
+    return open_query(session, query, open_finished(query.base_path, query.options, query.config))
 
 
 def wrap_spark_object(original: Any, mixin: type, notes: dict[str, Any]) -> Any:

@@ -351,12 +351,11 @@ class ObjectStorage:
         if not old_paths:
             raise StorageError(errno.ENOENT, "no such folder", self.uri(path))
         new_paths = [to + old_path[len(path) :] for old_path in old_paths]
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for copied in [pool.submit(self._copy, old, new) for old, new in zip(old_paths, new_paths, strict=True)]:
-                copied.result()
+        copy_files(self, list(zip(old_paths, new_paths, strict=True)))
         self.delete_files(old_paths)
 
-    def _copy(self, path: str, to: str) -> None:
+    def copy(self, path: str, to: str) -> None:
+        """Copy a file within the store. A file at `to` is replaced. Raises StorageError if there is no file at `path`."""
         try:
             self._call(path, lambda: self._obstore.copy(self._store, _key(path), _key(to)))
         except FileNotFoundError as e:
@@ -377,6 +376,21 @@ def delete_trees(storage: Storage, paths: Sequence[str]) -> None:
         for files in pool.map(storage._list_all, paths):
             found += [info.path for info in files]
     storage.delete_files(found)
+
+
+def copy_files(storage: Storage, pairs: Sequence[tuple[str, str]]) -> None:
+    """Copy files to new paths, each (path, new path), concurrently. Files at the new paths are replaced.
+
+    Raises:
+        StorageError: a file does not exist, or the storage failed. Some of the files may have been copied.
+    """
+    if not isinstance(storage, ObjectStorage):
+        for path, to in pairs:
+            storage.replace(to, storage.read(path))
+        return
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for copied in [pool.submit(storage.copy, path, to) for path, to in pairs]:
+            copied.result()
 
 
 def has_whole_files(storage: Storage) -> bool:

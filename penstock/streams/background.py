@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock import options as o
+from penstock.commit.open_finished import open_finished
 from penstock.door.async_services import is_asynchronous
 from penstock.door.follow_ups import describe_error
 from penstock.door.services import make_stages
@@ -25,7 +26,7 @@ from penstock.services.clustering.service import CLUSTERING
 from penstock.services.compaction.service import COMPACTION
 from penstock.services.planned import PlannedService, describe_runs, run_pending
 from penstock.services.table_service import TableService
-from penstock.table.state import TableState, open_table
+from penstock.table.state import TableState
 from penstock.user_warning import warn_user
 
 #: How often the thread looks whether the stream has ended, if no batch wakes it.
@@ -139,7 +140,7 @@ class BackgroundServices:
     def _run_service(self, service: TableService) -> None:
         """Run one service. A failure is a warning: the service runs again after the next batch."""
         try:
-            table = open_table(self._path, self._options)
+            table = open_finished(self._path, self._options)
             if service is COMPACTION and not table.is_merge_on_read:
                 return
             with make_stages(service.title, table, self._spark) as stages:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from penstock import clock
 from penstock import options as o
+from penstock.commit.open_finished import open_finished
 from penstock.errors import CorruptFile, OptionError, TableNotFound
 from penstock.options import Options
 from penstock.options.storage import STORAGE_OPTIONS
 from penstock.storage import Storage, join, open_storage
 from penstock.streams.last_batch import find_last_batch
-from penstock.table.state import open_table
 from penstock.user_warning import warn_user
 
 _NAME = "penstock-sink.json"
@@ -81,7 +81,7 @@ def _check_batches(found: Checkpoint, location: str, path: str, options: Options
         identifier: the identifier of the stream.
     """
     try:
-        last = find_last_batch(open_table(path, options), identifier)
+        last = find_last_batch(open_finished(path, options), identifier)
     except TableNotFound:
         if found.is_used:
             warn_user(

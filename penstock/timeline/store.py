@@ -13,10 +13,11 @@ from functools import partial
 from typing import Any
 
 from penstock import clock
-from penstock.errors import AlreadyExists, CorruptFile, WriteConflict
+from penstock.errors import AlreadyExists, CorruptFile, TableChanged, WriteConflict
 from penstock.storage import Storage, has_whole_files, join
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, read_commit, read_commit_schema, read_stat_fields
 from penstock.timeline.instant import Action, Instant, State, format_time, next_time
+from penstock.timeline.overwrite_note import is_overwritten
 from penstock.timeline.timeline import Timeline
 
 FOLDER = ".hoodie"
@@ -98,6 +99,7 @@ def request_instant(
             if not (is_plan and _holds(storage, path, content)):
                 continue
         timeline = load_timeline(storage, base_path)
+        _check_or_delete(storage, path, partial(_refuse_overwritten, storage, base_path, timeline))
         others = {other.time for other in timeline.instants if other != instant}
         if instant.time not in others and (not is_latest or max(others, default="") < instant.time):
             _check_or_delete(storage, path, check and partial(check, instant, timeline))
@@ -105,6 +107,12 @@ def request_instant(
         storage.delete(path)
         clock.sleep_s(0.001)
     raise CorruptFile(f"no free instant was found in {_ATTEMPTS} attempts; is the clock far behind {last}?")
+
+
+def _refuse_overwritten(storage: Storage, base_path: str, timeline: Timeline) -> None:
+    """Raise TableChanged if an overwrite of the table was decided and is not finished: it deletes instants of the old table."""
+    if is_overwritten(storage, join(base_path, FOLDER), timeline):
+        raise TableChanged(f"{base_path} is being replaced by mode('overwrite'). Run the write again")
 
 
 def _check_or_delete(storage: Storage, path: str, check: Callable[[], None] | None) -> None:

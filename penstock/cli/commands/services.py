@@ -101,11 +101,11 @@ def repair(
 def _open(path: str, options: dict[str, object]) -> penstock.Table:
     """Open the table with these options. Start a Spark session if one of the services that may be due needs it."""
     # Imported here, so that `--version` and `--help` do not wait for them.
+    from penstock.commit.open_finished import open_finished
     from penstock.door.services import needs_spark
     from penstock.options import read_options
-    from penstock.table.state import open_table
 
-    spark: Any = penstock.session() if needs_spark(open_table(path, read_options(options))) else None
+    spark: Any = penstock.session() if needs_spark(open_finished(path, read_options(options))) else None
     return penstock.Table.open(path, spark=spark, options=options)
 
 

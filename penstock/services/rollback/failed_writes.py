@@ -22,17 +22,18 @@ from penstock.commit.heartbeat import (
     list_heartbeats,
 )
 from penstock.commit.modes import failed_writes_policy, is_optimistic
-from penstock.commit.swap_tables import OVERWRITE, REPLACED_SUFFIX
+from penstock.commit.swap_tables import REPLACED_SUFFIX
 from penstock.commit.undone_commits import check_no_commit_is_undone
 from penstock.errors import CorruptFile, OptionError, TableChanged, WriteConflict
 from penstock.filegroup.markers import TEMP, WORK_PREFIX
 from penstock.formats.avro.container import read_container
 from penstock.services.rollback.completed import confirm_rollback
 from penstock.services.rollback.run import roll_back, run_rollback
-from penstock.storage import FileInfo, Storage, join
+from penstock.storage import FileInfo, Storage, has_whole_files, join
 from penstock.table.pending import load_clustering_plan
 from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
+from penstock.timeline.overwrite_note import OVERWRITE, OVERWRITES, give_up, is_given_up, list_notes
 from penstock.timeline.rollback_file import target_of
 from penstock.timeline.store import FOLDER, instant_path
 from penstock.user_warning import warn_user
@@ -83,6 +84,7 @@ def roll_back_failed(table: TableState) -> TableState:
         if _find_dead_writes(table):
             raise TableChanged(f"another write to {table.base_path} began and died just now. Run the write again")
     leftovers = [entry for entry in temporary_files if _is_leftover(entry, table)]
+    _give_up_overwrites(table, leftovers)
     # A heartbeat is older than its instant, so one whose instant is not pending may be that of a writer that is about to begin.
     leftovers += [file for file in heartbeats if file.name not in table.timeline.pending_times and not is_alive(table, file.name)]
     _delete_all(table.storage, leftovers)
@@ -153,6 +155,30 @@ def _is_leftover(entry: FileInfo, table: TableState) -> bool:
         # A folder is the new table of an overwrite, which has a heartbeat. A file is the note that names the new table.
         new_table = replace(table, base_path=entry.path)
         return not (has_recent_heartbeat(new_table, OVERWRITE) if entry.is_dir else is_recent(table, entry))
+    return _is_abandoned(entry)
+
+
+def _give_up_overwrites(table: TableState, leftovers: list[FileInfo]) -> None:
+    """Prevent that overwrites are decided whose new tables are about to be deleted. Only needed if the storage cannot rename.
+
+    The note that prevents it is deleted after a day: until then the writer, if it was only slow, may wake up.
+
+    Raises:
+        TableChanged: one of the overwrites was decided.
+    """
+    if not has_whole_files(table.storage):
+        return
+    folder = join(table.base_path, FOLDER)
+    for entry in leftovers:
+        if entry.is_dir and entry.name.startswith(OVERWRITE) and not give_up(table.storage, folder, entry.name):
+            raise TableChanged(f"mode('overwrite') has just replaced {table.base_path}. Run the write again")
+    if table.timeline.may_have_folder(OVERWRITES):
+        notes = list_notes(table.storage, folder)
+        table.storage.delete_files([note.path for note in notes if is_given_up(note) and _is_abandoned(note)])
+
+
+def _is_abandoned(entry: FileInfo) -> bool:
+    """Whether a file or folder was not modified for a day."""
     return clock.now_ms() - entry.modified_ms > _ABANDONED_MS
 
 

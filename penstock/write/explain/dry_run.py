@@ -12,6 +12,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock import clock
+from penstock.commit.open_finished import open_finished
 from penstock.errors import OptionError
 from penstock.filegroup.markers import TEMP
 from penstock.options import read_options
@@ -19,7 +20,7 @@ from penstock.options.operation import Operation
 from penstock.options.storage import STORAGE_OPTIONS
 from penstock.progress import Stages
 from penstock.storage import join, open_storage
-from penstock.table.state import TableState, open_table, read_table_schema, table_exists
+from penstock.table.state import TableState, read_table_schema, table_exists
 from penstock.timeline.store import FOLDER
 from penstock.write.context import WriteContext
 from penstock.write.create_table import preview_table
@@ -47,7 +48,7 @@ def open_dry_run(
     write_options = read_options(options)
     storage, base_path = open_storage(path, write_options.prefixed(STORAGE_OPTIONS))
     exists = table_exists(storage, base_path)
-    table = open_table(path, write_options) if exists else None
+    table = open_finished(path, write_options) if exists else None
     if table is not None:
         check_against_table(write_options, table.config, base_path)
     settings = resolve_settings(write_options, table.config if table else None, frozenset(incoming.columns))
