@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from penstock.commit.swap_tables import finish_overwrite
 from penstock.options import read_options
 from penstock.progress import Stages
 from penstock.services.compaction.service import COMPACTION
 from penstock.services.planned import schedule_and_run
+from penstock.storage import open_storage
 from penstock.table.state import open_table
 from tests.crash.scenes import (
     HEARTBEATS_EXPIRED,
@@ -75,6 +77,7 @@ REMOTE_SCENES = {
     COMPACT: Scene(
         COMPACT, (*_LOGGED.before, Step("upsert", _COMPACTED[:3], options=MERGE_ON_READ)), None, _COMPACTED, _COMPACTED, 1
     ),
+    "overwrite": _named("overwrite"),
 }
 
 
@@ -104,7 +107,11 @@ class RemoteStage:
         return path
 
     def download(self, path: str) -> AbstractContextManager[Path]:
-        """Download a table, and what lies next to it, to a local folder until the block ends."""
+        """Download a table, and what lies next to it, to a local folder until the block ends.
+
+        An overwrite that was decided is finished first, as every reader does.
+        """
+        finish_overwrite(*open_storage(path, self.store.settings), read_options(HEARTBEATS_EXPIRED))
         return downloaded(self.store, path, self.folder)
 
     def work(self, path: str) -> None:

@@ -25,9 +25,11 @@ from penstock.storage import Storage, open_storage
 from penstock.storage.conditional_put import check_conditional_put
 from penstock.timeline.store import forget_instants
 from penstock.write.locate.key_lookup import WantedKeys, look_up
+from tests.crash.scenes import CHANGES, FIRST, NEW
 from tests.interop.sides import OPERATION, TRIPS_AND_METADATA
 from tests.kit.counting_proxy import CountingProxy
 from tests.kit.object_stores import ObjectStore, s3_client
+from tests.table.tables import TRIPS, trips, write
 
 pytestmark = [pytest.mark.server, pytest.mark.filterwarnings("ignore:Spark cannot read")]
 
@@ -98,6 +100,22 @@ def test_each_step_takes_few_requests(side: PenstockSide, moto: ObjectStore, pro
     over = {name: (found[name], most) for name, most in MOST[kind].items() if found[name] > most}
     assert over == {}, {name: kinds[name] for name in over}
     assert len(penstock.Table.open(path).check_files()) == 0
+
+
+def test_an_overwrite_copies_each_new_file_once_and_deletes_the_old_ones_together(
+    spark: Any, side: PenstockSide, moto: ObjectStore, proxy: CountingProxy
+) -> None:
+    path = moto.path()
+    write(trips(spark, *FIRST), path)
+    write(trips(spark, *CHANGES), path, {**TRIPS, OPERATION: "upsert"})
+    proxy.reset()
+    write(trips(spark, *NEW), path, mode="overwrite")
+    storage, base = moto.open(path.rpartition("/")[2])
+    assert proxy.counts["copy"] == len(list(storage.list_tree(base)))
+    assert proxy.total <= 87, proxy.counts
+    kinds = [request.kind for request in proxy.requests]
+    (decided,) = [at for at, request in enumerate(proxy.requests) if request.kind == "put_new" and "/.overwrite/" in request.path]
+    assert len([kind for kind in kinds[decided + 1 :] if kind != "copy"]) <= 13, kinds[decided + 1 :]
 
 
 @pytest.fixture(scope="module")
