@@ -6,14 +6,15 @@ one succeeds.
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from penstock import clock
-from penstock.errors import AlreadyExists, CorruptFile, TableChanged, WriteConflict
+from penstock.errors import AlreadyExists, CorruptFile, StorageError, TableChanged, WriteConflict
 from penstock.storage import Storage, has_whole_files, join
 from penstock.timeline.commit_file import CommitMetadata, WriteStat, read_commit, read_commit_schema, read_stat_fields
 from penstock.timeline.instant import Action, Instant, State, format_time, next_time
@@ -26,8 +27,11 @@ _KEPT_FILES = 64
 _KEPT_BYTES = 32 * 1024 * 1024
 _kept: OrderedDict[tuple[Storage, str], bytes] = OrderedDict()
 _kept_lock = threading.Lock()
-#: Attempts to take a new instant. An attempt fails only if another process took the same or a later time in between.
-_ATTEMPTS = 1000
+#: The pauses between attempts to take a new instant: they double, with random deviations. All together are within the budget. An
+#: attempt fails if another process took the same or a later time in between, or if the storage says so wrongly.
+_FIRST_PAUSE_S = 0.001
+_LONGEST_PAUSE_S = 1.0
+_PAUSE_BUDGET_S = 30.0
 
 
 def load_timeline(storage: Storage, base_path: str) -> Timeline:
@@ -80,10 +84,10 @@ def request_instant(
         known: a timeline that was just listed, so that the first attempt need not list it; None: every attempt lists it.
 
     Raises:
-        CorruptFile: no attempt succeeded.
+        StorageError: no attempt succeeded.
+        TableChanged: an overwrite of the table was decided and is not finished.
     """
-    last = None
-    for _ in range(_ATTEMPTS):
+    for _ in _attempts(base_path):
         last = (known or load_timeline(storage, base_path)).last_time
         known = None
         latest_known = max(last or "", after or "")
@@ -105,8 +109,26 @@ def request_instant(
             _check_or_delete(storage, path, check and partial(check, instant, timeline))
             return instant
         storage.delete(path)
-        clock.sleep_s(0.001)
-    raise CorruptFile(f"no free instant was found in {_ATTEMPTS} attempts; is the clock far behind {last}?")
+    raise AssertionError
+
+
+def _attempts(base_path: str) -> Iterator[None]:
+    """Yield for each attempt to take an instant, with pauses between them. Raise StorageError when the pauses are used up."""
+    pause_s = _FIRST_PAUSE_S
+    paused_s = 0.0
+    while paused_s < _PAUSE_BUDGET_S:
+        yield
+        this_pause_s = pause_s * (0.5 + clock.random_fraction() / 2)
+        clock.sleep_s(this_pause_s)
+        paused_s += this_pause_s
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    raise StorageError(
+        errno.EBUSY,
+        f"no instant could be taken, although the attempts paused for {paused_s:.0f} s altogether: by the storage's answers "
+        "other writers had created each file first. Run the write again; if no other writer is at work, the storage or a proxy "
+        "in front of it answers conditional puts wrongly",
+        base_path,
+    )
 
 
 def _refuse_overwritten(storage: Storage, base_path: str, timeline: Timeline) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import AlreadyExists, WriteConflict
+from penstock.errors import AlreadyExists, StorageError, WriteConflict
 from penstock.storage import LocalStorage, MemoryStorage, Storage
 from penstock.timeline.commit_file import CommitMetadata, write_commit
 from penstock.timeline.instant import Action, Instant, State
@@ -55,6 +55,23 @@ def test_processes_never_share_an_instant(tmp_path: Path) -> None:
     assert all(times == sorted(set(times)) for times in taken)
     every = [time for times in taken for time in times]
     assert len(set(every)) == len(every) == len(actions) * EACH
+
+
+class AlwaysTaken(MemoryStorage):
+    """A storage that answers every conditional put with "exists already"."""
+
+    def write_new(self, path: str, data: bytes) -> None:
+        raise AlreadyExists(17, "the file exists already", path)
+
+
+def test_a_storage_that_calls_every_name_taken_is_an_error_after_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("penstock.clock.sleep_s", pauses.append)
+    with pytest.raises(StorageError, match="answers conditional puts wrongly"):
+        request_instant(AlwaysTaken(uuid.uuid4().hex), "/table", Action.COMMIT, utc=True)
+    assert len(pauses) < 100
+    assert 30 <= sum(pauses) < 31
+    assert pauses[0] < 0.002 < pauses[10]
 
 
 def test_an_instant_is_later_than_one_from_a_clock_ahead_of_ours(place: tuple[Storage, str]) -> None:
