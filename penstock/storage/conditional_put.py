@@ -7,10 +7,11 @@ the object. With these services two writers could both publish the same instant,
 from __future__ import annotations
 
 import contextlib
+import errno
 import threading
 
 from penstock import clock
-from penstock.errors import AlreadyExists, PenstockError, Unsupported
+from penstock.errors import AlreadyExists, PenstockError, StorageError, Unsupported
 from penstock.storage.base import Storage, join
 from penstock.storage.object_store import ObjectStorage
 
@@ -38,9 +39,9 @@ def check_conditional_put(storage: Storage, folder: str) -> None:
         honours = _answers[key]
     if not honours:
         raise Unsupported(
-            f"the store at {endpoint or 'its public address'} ignores conditional puts (If-None-Match), so that concurrent "
-            f"writers could overwrite each other's commits in {storage.uri(folder)}; use a store or version that honours them "
-            "(Amazon S3, MinIO, SeaweedFS and Ceph do), or a lock provider (hoodie.write.lock.provider)"
+            f"the store at {endpoint or 'its public address'} ignores conditional puts (If-None-Match) or refuses them, so that "
+            f"concurrent writers could overwrite each other's commits in {storage.uri(folder)}; use a store or version that "
+            "honours them (Amazon S3, MinIO, SeaweedFS and Ceph do), or a lock provider (hoodie.write.lock.provider)"
         )
 
 
@@ -53,7 +54,12 @@ def forget_conditional_puts() -> None:
 def _honours_conditions(storage: Storage, folder: str) -> bool:
     probe = join(folder, f".penstock-probe-{clock.new_uuid()}.tmp")
     try:
-        storage.write_new(probe, b"first")
+        try:
+            storage.write_new(probe, b"first")
+        except StorageError as e:
+            if e.errno == errno.ENOTSUP:
+                return False
+            raise
         try:
             storage.write_new(probe, b"second")
         except AlreadyExists:

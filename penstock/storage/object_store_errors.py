@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 from penstock import clock
@@ -61,7 +62,7 @@ def is_unanswered(error: BaseException) -> bool:
     if isinstance(error, FileNotFoundError | PenstockError | ValueError):
         return False
     status = status_of(error)
-    return status is None or status >= 500 or status in (408, 429)
+    return status is None or (status >= 500 and status != HTTPStatus.NOT_IMPLEMENTED) or status in (408, 429)
 
 
 def repeat_listing(action: Callable[[], T]) -> T:
@@ -136,8 +137,25 @@ def _explain(error: BaseException, settings: ClientSettings, code: str) -> tuple
         )
     if code in _WRONG_KEY or status == 401:
         return errno.EACCES, f"{where} {keys} are not accepted ({code or status}); correct {key_places}"
+    if status == HTTPStatus.NOT_IMPLEMENTED:
+        return errno.ENOTSUP, (
+            f"the store {where} does not support the request ({text}); use a store or version that supports it. Conditional puts "
+            "(If-None-Match) are needed, or a lock provider (hoodie.write.lock.provider)"
+        )
     if status == 403 or type(error).__name__ == "PermissionDeniedError":
-        return errno.EACCES, f"{keys} have no permission for this {bucket_word} or path; grant it, or set {key_places}"
+        doubt = "" if code else ", or are not accepted: the store does not say which"  # the answer to a HEAD has no body
+        return errno.EACCES, f"{keys} have no permission for this {bucket_word} or path{doubt}; grant it, or set {key_places}"
+    if status == 400 and not code:  # the answer to a HEAD has no body, so the store cannot say why
+        region = (
+            f", or {bucket_word} '{settings.bucket}' is not in region {settings.value('s3 region')} (from "
+            f"{settings.origin('s3 region')}): set fs.s3a.endpoint.region"
+            if settings.kind == "s3"
+            else ""
+        )
+        return errno.EINVAL, (
+            f"the store refused the request without a reason {where} (400): {keys} have expired or are malformed: get new ones "
+            f"and set {key_places}{region}"
+        )
     if status is None and ("sending request" in text or "builder error" in text or "dns" in text.lower()):
         return errno.EHOSTUNREACH, f"no answer {where}; correct the endpoint, or check the network ({text})"
     if type(error).__name__ == "InvalidPathError" or isinstance(error, ValueError):

@@ -11,8 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.errors import AlreadyExists, CommitUnknown, StorageError
+from penstock.errors import AlreadyExists, CommitUnknown, StorageError, Unsupported
 from penstock.storage import ObjectStorage, Storage, list_tree_without, open_storage
+from penstock.storage.conditional_put import check_conditional_put, forget_conditional_puts
+from penstock.timeline.instant import Action
+from penstock.timeline.store import request_instant
 from tests.kit.counting_proxy import CountingProxy, Fault
 from tests.kit.object_stores import CANARY, ObjectStore, unfinished_uploads
 
@@ -183,6 +186,30 @@ def test_a_storm_of_failures_within_the_budget_is_survived(place: Place, proxy: 
     assert storage.stat(f"{base}/file") is not None
 
 
+def test_a_store_that_knows_no_conditional_puts_is_refused_at_once(place: Place, proxy: CountingProxy) -> None:
+    storage, base = place
+    forget_conditional_puts()
+    proxy.inject(Fault.answer(501, "NotImplemented"), kind="put_new", times=1000)
+    with pytest.raises(Unsupported, match="conditional puts.*or refuses them.*hoodie.write.lock.provider"):
+        check_conditional_put(storage, base)
+    assert proxy.counts["put_new"] == 1
+    with pytest.raises(StorageError, match="does not support the request.*501.*If-None-Match"):
+        storage.write_new(f"{base}/file", b"x")
+    assert proxy.counts["put_new"] == 2
+    forget_conditional_puts()
+
+
+def test_a_storm_of_conflicts_is_an_error_after_growing_pauses(
+    place: Place, proxy: CountingProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, base = place
+    monkeypatch.setattr("penstock.clock.sleep_s", lambda seconds: None)
+    proxy.inject(Fault.answer(412), kind="put_new", times=10_000)
+    with pytest.raises(StorageError, match="answers conditional puts wrongly"):
+        request_instant(storage, base, Action.COMMIT, utc=True)
+    assert proxy.counts["put_new"] < 100
+
+
 def test_requests_are_not_repeated_for_ever(place: Place, proxy: CountingProxy) -> None:
     storage, base = place
     proxy.fail_all(Fault.answer(503))
@@ -294,7 +321,12 @@ ACTIONS: dict[str, Callable[[Storage, str], object]] = {
     "write_new": lambda storage, path: storage.write_new(path, b"x"),
     "replace": lambda storage, path: storage.replace(path, b"x"),
     "create": _create,
+    "stat": lambda storage, path: storage.stat(path),
+    "open": lambda storage, path: storage.open(path).read(),
+    "delete": lambda storage, path: storage.delete(path),
 }
+#: The messages of actions that begin with a HEAD, whose answer has no body: the store's code is not known.
+OF_HEAD = {"wrong key": "permission.*not accepted.*fs.s3a.access.key"}
 
 
 @pytest.mark.parametrize("trouble", TROUBLE)
@@ -304,6 +336,11 @@ def test_an_error_names_path_setting_and_fix_and_no_secret(place: Place, proxy: 
     storage = impatient(storage)
     fault, message = TROUBLE[trouble]
     proxy.fail_all(fault)
+    if (trouble, action) == ("no bucket", "delete"):
+        assert storage.delete(f"{base}/file") is False  # nothing is there to delete
+        return
+    if action in ("stat", "delete"):
+        message = OF_HEAD.get(trouble, message)
     with pytest.raises((StorageError, CommitUnknown)) as caught:
         ACTIONS[action](storage, f"{base}/file")
     text = "".join(traceback.format_exception(caught.value)) + repr(caught.value)
