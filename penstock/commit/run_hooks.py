@@ -93,8 +93,7 @@ def _warn(context: HookContext, commit: PublishedCommit, name: str, error: Excep
     """Warn that a hook failed after the commit; return class name and first line of the error."""
     text = _describe(error)
     warn_user(
-        f"commit {commit.instant} of {context.table.base_path} is done, do not run it again; but hook {name!r} failed "
-        f"after it: {text}"
+        f"commit {commit.instant} of {context.path} is done, do not run it again; but hook {name!r} failed after it: {text}"
     )
     return text
 

@@ -151,7 +151,7 @@ def write(
     stages = Stages("write", options[o.PROGRESS], partial(name_jobs, spark))
     request = _Request(spark, incoming, storage, base_path, options, stages, addition or CommitAddition())
     save_mode = _parse_mode(mode)
-    lineage = make_lineage_run(options, base_path)
+    lineage = make_lineage_run(options, storage.uri(base_path))
     done: PublishedCommit | None = None
     with end_at_interrupt(spark, lambda details: _describe_interrupt(base_path, done, details)):
         with stages:

@@ -5,8 +5,6 @@ Compaction and clustering change neither columns nor partitions, so their commit
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from penstock import options as o
 from penstock.errors import CatalogError, PenstockError
 from penstock.hooks.commit_hook import Hook, HookContext, PendingCommit, PublishedCommit
@@ -30,8 +28,7 @@ class CatalogSync(Hook):
             CatalogConflict: a catalog holds what a sync may not change.
         """
         if commit.operation not in KEEPS_SCHEMA:
-            table = replace(self._context.table, base_path=self._context.path)
-            check_tools_before_commit(table, commit.metadata, self._context.spark)
+            check_tools_before_commit(self._context.final_table, commit.metadata, self._context.spark)
 
     def after_commit(self, commit: PublishedCommit) -> None:
         """Sync the table to every catalog that the options name. Do nothing after a compaction or clustering.
@@ -44,7 +41,7 @@ class CatalogSync(Hook):
         try:
             run_tools(self._context.table, self._context.spark)
         except PenstockError as e:
-            path = self._context.table.base_path
+            path = self._context.path
             raise CatalogError(f"{e}. Run Table.open({path!r}).sync(…) or penstock sync {path} with the same options") from e
 
 

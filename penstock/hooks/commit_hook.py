@@ -13,7 +13,7 @@ restore must never be stopped by a hook, because the next write waits for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.progress import Stages
@@ -37,7 +37,8 @@ class HookContext:
     table: TableState
     #: The Spark session of the write or service; None for a service that runs without one.
     spark: SparkSession | None = None
-    #: The path of the table after the commit, if the table is written elsewhere before: with save mode `overwrite`.
+    #: The path of the table after the commit, if the table is written elsewhere before: with save mode `overwrite`. Like the path
+    #: of `table`, it is a path for the methods of the storage, without scheme and bucket.
     final_path: str | None = None
     #: The stages of the write or service, with their times; None for a service that measures none.
     stages: Stages | None = None
@@ -45,9 +46,14 @@ class HookContext:
     read_table: TableReader | None = None
 
     @property
+    def final_table(self) -> TableState:
+        """The table with the path that it will have after the commit: `final_path` if it is set, otherwise its own."""
+        return replace(self.table, base_path=self.final_path or self.table.base_path)
+
+    @property
     def path(self) -> str:
-        """The path at which the table will be after the commit: `final_path` if it is set, otherwise the path of `table`."""
-        return self.final_path or self.table.base_path
+        """The path at which the table will be after the commit, as users write it: with scheme and bucket if it is remote."""
+        return self.final_table.uri
 
 
 @dataclass(frozen=True)

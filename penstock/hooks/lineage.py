@@ -17,12 +17,27 @@ from penstock.hooks.http_callback import HttpSender, make_sender, split_credenti
 from penstock.hooks.outbox import Message
 from penstock.options import Options
 from penstock.schema import avro_to_spark
+from penstock.storage.location import parse_location
 from penstock.user_warning import warn_user
 
 _NAME = "openlineage"
 _PRODUCER = "urn:penstock"
 _SPEC = "https://openlineage.io/spec"
 _EVENT_SCHEMA = f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A table, under the names that OpenLineage defines for files. Events of other programs use the same names.
+
+    The namespace is the scheme with the bucket or host, such as `s3://bucket`, and `file` for local tables. The name is the path,
+    in a bucket without the slash before it.
+    """
+
+    namespace: str
+    name: str
+    #: The path of the table, as users write it.
+    uri: str
 
 
 @dataclass(frozen=True)
@@ -33,8 +48,7 @@ class LineageRun:
     run_id: str
     job_namespace: str
     job_name: str
-    #: The path of the table.
-    dataset: str
+    dataset: Dataset
 
     def start(self) -> None:
         """Report that the write begins."""
@@ -83,21 +97,21 @@ class LineageRun:
             "run": {"runId": self.run_id, "facets": run_facets},
             "job": {"namespace": self.job_namespace, "name": self.job_name, "facets": {"jobType": _JOB_TYPE}},
             "inputs": [],
-            "outputs": [{"namespace": "file", "name": self.dataset, **dataset}],
+            "outputs": [{"namespace": self.dataset.namespace, "name": self.dataset.name, **dataset}],
         }
         try:
             self.sender.send(Message(_NAME, self.job_name, "", f"{self.run_id}@{kind}", json.dumps(event)))
         except CallbackFailed as e:
-            warn_user(f"the OpenLineage event {kind} of {self.dataset} was not delivered: {e}")
+            warn_user(f"the OpenLineage event {kind} of {self.dataset.uri} was not delivered: {e}")
             return f"CallbackFailed: {e}"
         return None
 
 
-def make_lineage_run(options: Options, base_path: str) -> LineageRun | None:
+def make_lineage_run(options: Options, uri: str) -> LineageRun | None:
     """Return the run of a write that is about to begin; None if `penstock.openlineage.url` is not set: then no events are sent.
 
     Args:
-        base_path: the path of the table.
+        uri: the path of the table, with scheme and bucket if it is remote.
 
     Raises:
         OptionError: a certificate of the options cannot be read.
@@ -111,9 +125,23 @@ def make_lineage_run(options: Options, base_path: str) -> LineageRun | None:
         headers["Authorization"] = f"Bearer {key}"
     headers["Content-Type"] = "application/json"
     sender = make_sender(options, url, headers, options[o.LINEAGE_TIMEOUT_SECONDS])
-    table_name = base_path.rpartition("/")[2]
+    table_name = uri.rpartition("/")[2]
     job_name = options[o.LINEAGE_JOB] or f"{table_name}.{options[o.OPERATION].value}"
-    return LineageRun(sender, clock.new_uuid(), options[o.LINEAGE_NAMESPACE], job_name, base_path)
+    return LineageRun(sender, clock.new_uuid(), options[o.LINEAGE_NAMESPACE], job_name, name_dataset(uri))
+
+
+def name_dataset(uri: str) -> Dataset:
+    """Return the names of a table in OpenLineage. `s3a` and `s3n` are named `s3`, which is OpenLineage's name of S3.
+
+    Args:
+        uri: the path of the table, with scheme and bucket if it is remote.
+    """
+    location = parse_location(uri)
+    if location.scheme in ("", "file"):
+        return Dataset("file", location.path, uri)
+    scheme = "s3" if location.common_scheme == "s3" else location.scheme
+    name = location.path if scheme == "hdfs" else location.path.lstrip("/")
+    return Dataset(f"{scheme}://{location.authority}", name, uri)
 
 
 def _facet(name: str, version: str, **values: Any) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def report_service(table: TableState, action: Action, *, duration_ms: int, files
         for report in make_reporters(table.options, _prefix(table)):
             report(_add_names(table, action.value, values))
     except Exception as e:  # a clean or rollback must not fail because of its metrics
-        warn_user(f"metrics of the {action.value} of {table.base_path} were not reported: {type(e).__name__}: {e}")
+        warn_user(f"metrics of the {action.value} of {table.uri} were not reported: {type(e).__name__}: {e}")
 
 
 def _prefix(table: TableState) -> str:

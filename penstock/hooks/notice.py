@@ -32,6 +32,7 @@ class CommitNotice:
     """The notice of one commit of a write. Callbacks of users are called with it."""
 
     table_name: str
+    #: The path of the table, as users write it: with scheme and bucket if it is remote.
     base_path: str
     instant: str
     #: The action in the name of the commit's file: `commit`, `deltacommit` or `replacecommit`.
@@ -88,7 +89,7 @@ def make_notice(table: TableState, commit: PendingCommit | PublishedCommit) -> C
     """Return the notice of a commit."""
     return CommitNotice(
         table_name=table.config.name,
-        base_path=table.base_path,
+        base_path=table.uri,
         instant=commit.instant,
         action=commit.action.value,
         operation=commit.operation.lower(),

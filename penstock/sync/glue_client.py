@@ -5,6 +5,7 @@ boto3 takes region, credentials and endpoint from the environment of this proces
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -19,6 +20,7 @@ _MOST_CREATED: Final = 100
 _MOST_UPDATED: Final = 100
 _MOST_DELETED: Final = 25
 _MOST_READ: Final = 1000
+_S3_SCHEME: Final = re.compile(r"^s3[an]://", re.IGNORECASE)
 #: The fields of a table that an update may send. `get_table` returns more.
 _WRITABLE: Final = (
     "Name",
@@ -234,11 +236,11 @@ def _describe(table: CatalogTable, location: str) -> dict[str, Any]:
     """Return columns, formats and serde of a table as the dict that Glue calls storage descriptor.
 
     Args:
-        location: the location of the table or partition. `s3a:` is replaced by `s3:`, because Athena knows no other scheme.
+        location: the location of the table or partition. `s3a:` and `s3n:` are replaced by `s3:`, the scheme that Athena knows.
     """
     described: dict[str, Any] = {
         "Columns": _write_columns(table.columns),
-        "Location": location.replace("s3a://", "s3://", 1) if location.startswith("s3a://") else location,
+        "Location": _S3_SCHEME.sub("s3://", location),
         "InputFormat": table.input_format,
         "OutputFormat": table.output_format,
         "SerdeInfo": {"SerializationLibrary": table.serde, "Parameters": dict(table.serde_properties)},

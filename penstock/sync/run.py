@@ -49,7 +49,7 @@ def load_settings(table: TableState, spark_version: str = "", schema: str | None
     """
     schema = schema or read_table_schema(table)
     if schema is None:
-        raise CatalogError(f"{table.base_path} has no schema to register yet: write to it first")
+        raise CatalogError(f"{table.uri} has no schema to register yet: write to it first")
     return resolve_sync(table, schema, spark_version)
 
 

@@ -49,6 +49,7 @@ class SyncSettings:
 
     database: str
     views: tuple[View, ...]
+    #: The path of the table, with scheme and bucket if it is remote.
     base_path: str
     #: All columns that are registered, with the meta columns unless they are left out.
     struct: Struct
@@ -146,7 +147,7 @@ def resolve_sync(table: TableState, avro_schema: str, spark_version: str = "") -
     settings = SyncSettings(
         database=_name(options, o.HIVE_SYNC_DATABASE, table.config.raw.get("hoodie.database.name") or "default").lower(),
         views=list_views(table, _name(options, o.HIVE_SYNC_TABLE, table.config.name).lower()),
-        base_path=options[o.META_SYNC_BASE_PATH] or table.base_path,
+        base_path=options[o.META_SYNC_BASE_PATH] or table.uri,
         struct=avro_to_struct(avro),
         partition_fields=fields,
         extractor=extractor,

@@ -87,6 +87,8 @@ def test_both_send_the_same_messages_after_the_table_services(
     first_theirs, first_ours, second_theirs, second_ours = server.received
     for theirs, ours in ((first_theirs, first_ours), (second_theirs, second_ours)):
         assert differences(ours.json, theirs.json) == []
+        below = [each.json["basePath"].replace(paths[side], "<table>") for each, side in ((ours, "ours"), (theirs, "theirs"))]
+        assert below[0] == below[1]
         for name in ("HUDI-CALLBACK-KEY", "Content-Type"):
             headers = [{key.lower(): value for key, value in each.headers.items()}[name.lower()] for each in (ours, theirs)]
             assert headers[0] == headers[1]
