@@ -29,3 +29,20 @@ def parse_location(text: str) -> Location:
     match = _LOCATION.fullmatch(text)
     assert match is not None  # every part is optional
     return Location((match[1] or "").lower(), match[2] or "", match[3].rstrip("/"))
+
+
+def is_same_location(one: str, other: str) -> bool:
+    """Whether two locations are the same folder. `s3`, `s3a` and `s3n` are the same scheme.
+
+    A location without a scheme may have any, and one without an authority (`hdfs:/trips`) any authority, as in Hadoop, whose
+    default file system completes both.
+    """
+    if one == other:
+        return True
+    left = parse_location(one)
+    right = parse_location(other)
+    if left.path != right.path:
+        return False
+    if left.scheme and right.scheme and left.common_scheme != right.common_scheme:
+        return False
+    return not left.authority or not right.authority or left.authority.lower() == right.authority.lower()

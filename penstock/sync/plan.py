@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import CatalogConflict
 from penstock.options import HIVE_SYNC_TABLE, META_SYNC_SNAPSHOT_NAME
+from penstock.storage.location import is_same_location
 from penstock.sync.catalog import CatalogColumn, CatalogPartition, CatalogTable
 from penstock.sync.changes import PartitionChanges, SyncPoint
 from penstock.sync.hive_types import can_change, is_same_type
-from penstock.sync.settings import SyncSettings, without_scheme
+from penstock.sync.settings import SyncSettings
 from penstock.sync.spark_properties import CREATE_VERSION, PROVIDER, READ_OPTIMIZED
 
 LAST_COMMIT = "last_commit_time_sync"
@@ -102,7 +103,7 @@ def plan_partitions(settings: SyncSettings, changes: PartitionChanges, found: Se
         location = locations.get(partition.values)
         if location is None:
             add.append(partition)
-        elif without_scheme(location) != without_scheme(partition.location):
+        elif not is_same_location(location, partition.location):
             move.append(partition)
     if changes.is_full:
         drop = [values for values in locations if values not in wanted]
@@ -137,7 +138,7 @@ def _check_owner(wanted: CatalogTable, found: CatalogTable) -> None:
     become a snapshot view although it is the read-optimized one.
     """
     instead = f"drop it there, or choose another name by {HIVE_SYNC_TABLE.key}"
-    if without_scheme(found.location) != without_scheme(wanted.location):
+    if not is_same_location(found.location, wanted.location):
         raise CatalogConflict(f"table {found.name!r} of the catalog is at {found.location}, not at {wanted.location}: {instead}")
     if "hoodie" not in found.input_format.lower() and found.properties.get(PROVIDER, "").lower() != "hudi":
         raise CatalogConflict(

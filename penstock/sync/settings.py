@@ -228,11 +228,6 @@ def with_scheme(path: str) -> str:
     return f"file:{path}" if path.startswith("/") else path
 
 
-def without_scheme(location: str) -> str:
-    """Return a location without its scheme, host or bucket, and slashes at the end. Locations are compared in this form."""
-    return re.sub(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?", "", location).rstrip("/")
-
-
 def _has_formatted_paths(table: TableState) -> bool:
     """Whether the key generator formats times into partition paths."""
     is_timestamp_based = "TimestampBased" in (table.config.key_generator_class or "")

@@ -211,6 +211,13 @@ def test_an_entry_of_another_table_is_refused(change: dict[str, object], message
         plan_table(table_of(), replace(table_of(), **change))  # type: ignore[arg-type]
 
 
+def test_an_entry_at_the_same_path_of_another_bucket_is_refused_and_another_scheme_of_s3_is_not() -> None:
+    ours = table_of(**{"hoodie.datasource.meta.sync.base.path": "s3a://lake/trips"})
+    with pytest.raises(CatalogConflict, match="is at s3://other/trips, not at s3a://lake/trips"):
+        plan_table(ours, replace(ours, location="s3://other/trips"))
+    assert not plan_table(ours, replace(ours, location="s3://lake/trips")).changes
+
+
 def test_a_read_optimized_entry_does_not_silently_become_a_snapshot() -> None:
     merge_on_read = {"hoodie.table.type": "MERGE_ON_READ"}
     found = table_of(properties=merge_on_read, **sync_option("table.strategy", "RO"))
@@ -228,6 +235,13 @@ def test_written_partitions_are_added_and_those_elsewhere_moved() -> None:
     assert plan.add == (partition("paris"),)
     assert plan.move == (partition("oslo"),)
     assert plan.drop == ()
+
+
+def test_a_partition_in_another_bucket_is_moved() -> None:
+    settings = settings_of(**{"hoodie.datasource.meta.sync.base.path": "s3a://lake/trips"})
+    found = [partition("berlin", at="s3://lake/trips/berlin"), partition("oslo", at="s3://old/trips/oslo")]
+    plan = plan_partitions(settings, PartitionChanges(written=("berlin", "oslo")), found)
+    assert plan.move == (partition("oslo", at="s3a://lake/trips/oslo"),)
 
 
 def test_dropped_partitions_are_dropped_if_the_catalog_has_them() -> None:
