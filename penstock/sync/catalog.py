@@ -45,6 +45,11 @@ class CatalogTable:
     properties: Mapping[str, str] = field(default_factory=dict)
     buckets: Buckets | None = None
 
+    @property
+    def is_external(self) -> bool:
+        """Whether files stay when the table or one of its partitions is dropped. The catalog deletes those of a managed table."""
+        return self.properties.get("EXTERNAL", "").upper() == "TRUE"
+
 
 @dataclass(frozen=True)
 class CatalogPartition:

@@ -75,7 +75,6 @@ class MetastoreClient:
     @_explain
     def create_table(self, database: str, table: CatalogTable) -> None:
         """Create a table. Does nothing if it exists."""
-        is_external = table.properties.get("EXTERNAL", "").upper() == "TRUE"
         new = self._types.Table(
             tableName=table.name,
             dbName=database,
@@ -86,7 +85,7 @@ class MetastoreClient:
             sd=self._describe(table, table.location),
             partitionKeys=self._write_columns(table.partition_keys),
             parameters=dict(table.properties),
-            tableType="EXTERNAL_TABLE" if is_external else "MANAGED_TABLE",
+            tableType="EXTERNAL_TABLE" if table.is_external else "MANAGED_TABLE",
         )
         with suppress(self._types.AlreadyExistsException):
             self.metastore.call("create_table", new)

@@ -141,9 +141,14 @@ class HiveServerClient(SessionClient):
                 return
 
     def drop_partitions(self, database: str, table: CatalogTable, values: Sequence[tuple[str, ...]]) -> None:
-        """Drop partitions from the catalog, given by their values in the order of the partition keys. No file is deleted."""
+        """Drop partitions from the catalog, given by their values in the order of the partition keys. No file is deleted.
+
+        The statement would delete the files of a managed table, so partitions of a managed table are dropped in the metastore.
+        """
         clauses = [f"PARTITION ({_spec(table, each)})" for each in values]
-        if not self._runs(f"ALTER TABLE {quote(database)}.{quote(table.name)} DROP IF EXISTS {', '.join(clauses)}"):
+        if not table.is_external or not self._runs(
+            f"ALTER TABLE {quote(database)}.{quote(table.name)} DROP IF EXISTS {', '.join(clauses)}"
+        ):
             super().drop_partitions(database, table, values)
 
     def _runs(self, statement: str) -> bool:
@@ -226,9 +231,8 @@ def parse_jdbc_url(url: str, user: str, password: str, option: str) -> HiveServe
 
 def create_table_statement(database: str, table: CatalogTable) -> str:
     """Return the statement that creates a table, without table properties."""
-    is_external = table.properties.get("EXTERNAL", "").upper() == "TRUE"
     lines = [
-        f"CREATE {'EXTERNAL ' if is_external else ''}TABLE IF NOT EXISTS {quote(database)}.{quote(table.name)} "
+        f"CREATE {'EXTERNAL ' if table.is_external else ''}TABLE IF NOT EXISTS {quote(database)}.{quote(table.name)} "
         f"({_columns(table.columns)})"
     ]
     if table.partition_keys:

@@ -9,6 +9,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import boto3
 import pytest
@@ -163,6 +164,25 @@ def test_partitions_are_dropped_even_if_some_are_gone(client: CatalogClient, dat
     client.drop_partitions(database, TABLE, [ODD.values])
     client.drop_partitions(database, TABLE, [ODD.values, ("no", "such")])
     assert values(client, database) == {BERLIN.values, partition("oslo").values}
+
+
+def test_dropping_a_partition_of_a_managed_table_deletes_no_file(client: CatalogClient, database: str, tmp_path: Path) -> None:
+    managed = replace(TABLE, name="managed", location=f"file:{tmp_path}/managed", properties={"mine": "yes"})
+    if isinstance(client, MetastoreClient):  # Spark's Thrift Server, which has no managed table with a location, creates none
+        MetastoreClient.create_table(client, database, managed)
+    else:
+        client.create_table(database, managed)
+    file = tmp_path / "managed" / "berlin" / "rows.parquet"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"rows")
+    berlin = CatalogPartition(BERLIN.values, f"{managed.location}/berlin")
+    client.add_partitions(database, managed, [berlin])
+    found = client.get_table(database, managed.name)
+    assert found is not None
+    assert "EXTERNAL" not in found.properties
+    client.drop_partitions(database, found, [berlin.values])
+    assert client.list_partitions(database, managed) == []
+    assert file.read_bytes() == b"rows"
 
 
 def test_a_metastore_that_does_not_answer_is_named() -> None:
