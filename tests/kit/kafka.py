@@ -1,7 +1,7 @@
 """A real Apache Kafka for tests: one process that is broker and controller (KRaft mode), on free ports of this machine.
 
-Topics are not created by themselves. A second listener asks for a user and password (SASL/PLAIN). `python -m tests.kit.kafka`
-fetches what it needs, and starts nothing.
+Topics are not created by themselves. A second listener asks for a user and password (SASL/PLAIN), a third one is encrypted.
+`python -m tests.kit.kafka` fetches what it needs, and starts nothing.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ class Kafka:
     address: str
     #: The address of the listener that asks for user and password.
     sasl_address: str
+    #: The address of the listener that is encrypted, and the certificate that its clients have to trust.
+    tls_address: str
+    certificate: Path
     server: Server
 
     @classmethod
@@ -46,14 +49,15 @@ class Kafka:
         except ImportError:
             raise ServerUnavailable("Kafka needs the package confluent-kafka (make setup)") from None
         jars = fetch()
-        plain, sasl, controller = free_port(), free_port(), free_port()
+        plain, sasl, tls, controller = free_port(), free_port(), free_port(), free_port()
+        certificate = make_certificate(folder)
         settings = folder / "server.properties"
-        settings.write_text(_settings(folder, plain, sasl, controller))
+        settings.write_text(_settings(folder, plain, sasl, tls, controller))
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         formatting = ["-Xmx128m", "-cp", jars, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(settings)]
         subprocess.run([java_command(), *formatting], check=True, capture_output=True)
         server = Server.start("kafka", folder, [*SHORT_LIFE, "-cp", jars, "kafka.Kafka", str(settings)])
-        kafka = cls(f"127.0.0.1:{plain}", f"127.0.0.1:{sasl}", server)
+        kafka = cls(f"127.0.0.1:{plain}", f"127.0.0.1:{sasl}", f"127.0.0.1:{tls}", certificate, server)
         try:
             server.wait_until(kafka.answers)
         except BaseException:
@@ -114,6 +118,23 @@ def fetch() -> str:
     return jars_of("org.apache.kafka", "kafka_2.13", VERSION)
 
 
+def make_certificate(folder: Path) -> Path:
+    """Make a certificate of 127.0.0.1 that is its own authority, and a file with it and its key. Return the certificate's path.
+
+    Raises:
+        ServerUnavailable: openssl is not installed.
+    """
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
+    arguments = [*command.split(), "-keyout", str(key), "-out", str(certificate)]
+    try:
+        subprocess.run(arguments, check=True, capture_output=True)
+    except FileNotFoundError:
+        raise ServerUnavailable("the encrypted listener of Kafka needs openssl") from None
+    (folder / "key-and-certificate.pem").write_bytes(key.read_bytes() + certificate.read_bytes())
+    return certificate
+
+
 @contextmanager
 def running_kafka() -> Iterator[Kafka]:
     """Run a Kafka in a temporary folder until the block ends."""
@@ -135,16 +156,19 @@ def _silent() -> Any:
     return logger
 
 
-def _settings(folder: Path, plain: int, sasl: int, controller: int) -> str:
+def _settings(folder: Path, plain: int, sasl: int, tls: int, controller: int) -> str:
+    listeners = f"PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{sasl},SSL://127.0.0.1:{tls}"
     login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     settings = {
         "process.roles": "broker,controller",
         "node.id": 1,
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-        "listeners": f"PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{sasl},CONTROLLER://127.0.0.1:{controller}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{sasl}",
+        "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": listeners,
         "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT",
+        "listener.name.ssl.ssl.keystore.type": "PEM",
+        "listener.name.ssl.ssl.keystore.location": f"{folder}/key-and-certificate.pem",
         "sasl.enabled.mechanisms": "PLAIN",
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{login} user_{USER}="{PASSWORD}";',
         "log.dirs": f"{folder}/log",

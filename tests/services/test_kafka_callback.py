@@ -13,6 +13,7 @@ import penstock
 from penstock.commit.run_hooks import check_hooks, run_after_hooks
 from penstock.errors import OptionError
 from penstock.hooks import HookContext
+from penstock.hooks.kafka_callback import make_kafka_sender
 from penstock.options import read_options
 from penstock.progress import Stages
 from penstock.services.notices import SEND_NOTICES
@@ -93,6 +94,20 @@ def test_brokers_that_are_down_cost_no_more_than_the_time_out() -> None:
     table = table_with(options)
     assert "Connection refused" in (after(table) or "")
     assert waiting(table) == [f"{at(1)}.kafka.json"]
+
+
+def test_tls_trusts_the_authority_that_the_options_name_and_no_other(kafka: Kafka) -> None:
+    kafka.create_topic("encrypted")
+    tls = {**options_for(kafka.tls_address, "encrypted", security_protocol="ssl"), "penstock.callback.kafka.timeout.seconds": "3"}
+    assert "certificate verify failed" in (after(table_with(tls)) or "")
+    assert after(table_with({**tls, f"{PREFIX}kafka.ssl.ca.location": str(kafka.certificate)})) is None
+    assert len(kafka.read("encrypted", 1)) == 1
+
+
+def test_acks_and_retries_reach_the_client() -> None:
+    for given, wanted in (({}, ("all", 3)), ({"acks": "-1", "retries": "7"}, ("-1", 7))):
+        settings = make_kafka_sender(read_options(options_for("localhost:9092", "t", **given))).settings
+        assert (settings["acks"], int(settings["retries"])) == wanted
 
 
 def test_a_message_that_is_too_large_names_the_option_and_holds_no_later_one_back(kafka: Kafka) -> None:
