@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from penstock.commit.run_hooks import check_hooks, run_after_hooks
 from penstock.errors import OptionError
 from penstock.hooks import HookContext
 from penstock.hooks.kafka_callback import make_kafka_sender
+from penstock.hooks.outbox import Message
 from penstock.options import read_options
 from penstock.progress import Stages
 from penstock.services.notices import SEND_NOTICES
@@ -155,3 +157,28 @@ def test_a_second_service_compacts_the_table_when_the_notices_come(spark: Any, k
     (instant,) = compact_on_notices(kafka.address, "to-compact", every=2, rounds=1)
     assert f"{instant}.commit" in timeline(table_path)
     assert table.read(columns=["fare"]).where("id = 'a'").count() == 1
+
+
+def test_the_second_service_loses_no_notice_of_another_table_and_no_table_waits_for_a_broken_one(
+    spark: Any, kafka: Kafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from examples.compact_on_notice import compact_on_notices
+
+    kafka.create_topic("two-tables")
+    options = options_for(kafka.address, "two-tables")
+    merge_on_read = {"hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.compact.inline": "false"}
+    sender = make_kafka_sender(read_options(options))
+    for number in range(2):
+        body = json.dumps({"basePath": str(tmp_path / "missing"), "commitTime": at(number)})
+        sender.send(Message("kafka", "missing", at(number), f"missing@{at(number)}", body))
+    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+    for path in (one, two):
+        write(trips(spark, *SIX), path, {**BULK, **merge_on_read, **options})
+    for path in (two, one):
+        penstock.Table.open(path, spark).upsert(trips(spark, ("a", "berlin", 9, 9.5)), options)
+    (instant,) = compact_on_notices(kafka.address, "two-tables", every=2, rounds=1)
+    assert f"{instant}.commit" in timeline(two)
+    assert f"compacting {tmp_path}/missing failed" in capsys.readouterr().err
+    # A new process reads the first notice of table one again, although later notices of table two are done.
+    (instant,) = compact_on_notices(kafka.address, "two-tables", every=2, rounds=1)
+    assert f"{instant}.commit" in timeline(one)
