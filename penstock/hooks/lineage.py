@@ -6,7 +6,9 @@ An event never changes what a write does. If it cannot be delivered, the write w
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from penstock import clock
@@ -41,6 +43,14 @@ class Dataset:
 
 
 @dataclass(frozen=True)
+class _Facets:
+    """What an event says about the run, and about the table in addition to its name, by the names of OpenLineage's facets."""
+
+    run: Mapping[str, Any] = field(default_factory=dict)
+    dataset: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class LineageRun:
     """One write, as OpenLineage sees it: a run of a job that writes one dataset."""
 
@@ -52,7 +62,7 @@ class LineageRun:
 
     def start(self) -> None:
         """Report that the write begins."""
-        self._send("START", {}, {})
+        self._send("START")
 
     def complete(self, commit: PublishedCommit) -> HookOutcome:
         """Report that the write has committed, with the schema of the table and counts of rows.
@@ -61,50 +71,67 @@ class LineageRun:
             Whether the report was delivered, as a `HookOutcome` with the error if it was not.
         """
         began = clock.monotonic_s()
-        stats = commit.metadata.stats
-        rows = sum(stat.num_inserts + stat.num_update_writes + stat.num_deletes for stat in stats)
-        counts = {"rowCount": rows, "size": commit.metadata.bytes_written, "fileCount": len(stats)}
-        facets = {"version": _facet("DatasetVersionDatasetFacet", "1-0-1", datasetVersion=commit.instant)}
-        if commit.metadata.schema:
-            facets["schema"] = _facet("SchemaDatasetFacet", "1-1-1", fields=_list_fields(commit.metadata.schema))
-        statistics = {"outputStatistics": _facet("OutputStatisticsOutputDatasetFacet", "1-0-2", **counts)}
-        error = self._send("COMPLETE", {}, {"facets": facets, "outputFacets": statistics})
+        error = self._send("COMPLETE", partial(_describe_commit, commit))
         return HookOutcome(_NAME, error, clock.monotonic_s() - began)
 
     def complete_without_commit(self) -> None:
         """Report that the write ended without a commit, because the table exists and the save mode is `ignore`."""
-        self._send("COMPLETE", {}, {})
+        self._send("COMPLETE")
 
     def fail(self, error: BaseException) -> None:
         """Report that the write failed, or that the user interrupted it."""
-        message = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-        facets = {"errorMessage": _facet("ErrorMessageRunFacet", "1-0-1", message=message, programmingLanguage="python")}
-        self._send("ABORT" if isinstance(error, KeyboardInterrupt) else "FAIL", facets, {})
+        self._send("ABORT" if isinstance(error, KeyboardInterrupt) else "FAIL", partial(_describe_failure, error))
 
-    def _send(self, kind: str, run_facets: dict[str, Any], dataset: dict[str, Any]) -> str | None:
+    def _send(self, kind: str, describe: Callable[[], _Facets] = _Facets) -> str | None:
         """Send an event. Return None if it was delivered; otherwise warn, and return the text of the error.
+
+        No error is raised, whatever its type: the write has its own result.
 
         Args:
             kind: the type of the event: START, COMPLETE, FAIL or ABORT.
-            run_facets: what the event says about the run, by the names of OpenLineage's facets.
-            dataset: what the event says about the table, in addition to its name.
+            describe: returns the facets of the event.
         """
-        event = {
+        try:
+            event = self._make_event(kind, describe())
+            self.sender.send(Message(_NAME, self.job_name, "", f"{self.run_id}@{kind}", json.dumps(event)))
+        except Exception as e:
+            reason = str(e).strip().partition("\n")[0]
+            text = f"{type(e).__name__}: {reason}"
+            why = reason if isinstance(e, CallbackFailed) else text
+            warn_user(f"the OpenLineage event {kind} of {self.dataset.uri} was not delivered: {why}")
+            return text
+        return None
+
+    def _make_event(self, kind: str, facets: _Facets) -> dict[str, Any]:
+        """Return an event as OpenLineage's JSON."""
+        return {
             "eventType": kind,
             "eventTime": clock.utc_now().isoformat(timespec="milliseconds"),
             "producer": _PRODUCER,
             "schemaURL": _EVENT_SCHEMA,
-            "run": {"runId": self.run_id, "facets": run_facets},
+            "run": {"runId": self.run_id, "facets": facets.run},
             "job": {"namespace": self.job_namespace, "name": self.job_name, "facets": {"jobType": _JOB_TYPE}},
             "inputs": [],
-            "outputs": [{"namespace": self.dataset.namespace, "name": self.dataset.name, **dataset}],
+            "outputs": [{"namespace": self.dataset.namespace, "name": self.dataset.name, **facets.dataset}],
         }
-        try:
-            self.sender.send(Message(_NAME, self.job_name, "", f"{self.run_id}@{kind}", json.dumps(event)))
-        except CallbackFailed as e:
-            warn_user(f"the OpenLineage event {kind} of {self.dataset.uri} was not delivered: {e}")
-            return f"CallbackFailed: {e}"
-        return None
+
+
+def _describe_commit(commit: PublishedCommit) -> _Facets:
+    """Return the facets of a commit: its instant, the schema of the table, and counts of rows, files and bytes."""
+    stats = commit.metadata.stats
+    rows = sum(stat.num_inserts + stat.num_update_writes + stat.num_deletes for stat in stats)
+    counts = {"rowCount": rows, "size": commit.metadata.bytes_written, "fileCount": len(stats)}
+    facets = {"version": _facet("DatasetVersionDatasetFacet", "1-0-1", datasetVersion=commit.instant)}
+    if commit.metadata.schema:
+        facets["schema"] = _facet("SchemaDatasetFacet", "1-1-1", fields=_list_fields(commit.metadata.schema))
+    statistics = {"outputStatistics": _facet("OutputStatisticsOutputDatasetFacet", "1-0-2", **counts)}
+    return _Facets(dataset={"facets": facets, "outputFacets": statistics})
+
+
+def _describe_failure(error: BaseException) -> _Facets:
+    """Return the facets of an error: its class and the first line of its text."""
+    message = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+    return _Facets(run={"errorMessage": _facet("ErrorMessageRunFacet", "1-0-1", message=message, programmingLanguage="python")})
 
 
 def make_lineage_run(options: Options, uri: str) -> LineageRun | None:

@@ -10,6 +10,8 @@ import pytest
 
 import penstock
 from penstock.errors import SchemaError
+from penstock.hooks.http_callback import HttpSender
+from penstock.hooks.outbox import Message
 from tests.kit.http_servers import Recorder, running_server
 from tests.kit.servers import free_port
 from tests.table.tables import BULK, SIX, trips, values, write
@@ -71,3 +73,22 @@ def test_a_server_that_is_down_changes_nothing_but_warnings_and_the_report(spark
     assert not any("pa55" in str(warning.message) for warning in caught)
     step = next(step for step in commit.follow_ups if step.name == "openlineage")
     assert "Connection refused" in (step.error or "")
+
+
+def test_an_error_of_any_type_is_a_warning_and_the_write_has_its_own_result(
+    spark: Any, table_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(sender: HttpSender, message: Message) -> None:
+        raise RuntimeError(f"no memory for {message.idempotency_key.partition('@')[2]}\nat a line")
+
+    monkeypatch.setattr(HttpSender, "send", fail)
+    write(trips(spark, *SIX), table_path)
+    table = penstock.Table.open(table_path, spark)
+    address = {"penstock.openlineage.url": "http://127.0.0.1:1"}
+    with pytest.warns(RuntimeWarning, match="event COMPLETE of .* was not delivered: RuntimeError: no memory for COMPLETE$"):
+        commit = table.upsert(trips(spark, SIX[0]), address)
+    step = next(step for step in commit.follow_ups if step.name == "openlineage")
+    assert step.error == "RuntimeError: no memory for COMPLETE"
+    wrong = values(spark, "id string, city string, ts string", ("a", "berlin", "now"))
+    with pytest.warns(RuntimeWarning, match="event FAIL"), pytest.raises(SchemaError):
+        table.upsert(wrong, address)
