@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.options.features import CHANGE_DATA, SQL_NAMES
+from penstock.options.features import CHANGE_DATA
 from penstock.options.option import Option, boolean, comma_list, count, equalities, text, word
 
 QUERY_TYPE: Final = Option(
@@ -118,7 +118,7 @@ QUERY_AS_RO_TABLE: Final[Option[bool | None]] = Option(
     None,
     "Query type that a catalog stores with a table.",
     supported=(),
-    lacks=SQL_NAMES,
+    lacks="the query type that a catalog entry stores, as an option of a query",
     instead="leave it out and set hoodie.datasource.query.type",
 )
 DATA_SKIPPING: Final = Option(
