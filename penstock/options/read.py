@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.options.features import CHANGE_DATA
+from penstock.options.features import CHANGE_DATA, NO_METADATA_FILE
 from penstock.options.option import Option, boolean, comma_list, count, equalities, text, word
 
 QUERY_TYPE: Final = Option(
@@ -179,6 +179,6 @@ ASSUME_DATE_PARTITIONING: Final = Option(
     False,
     "Treat every folder at the third level as a partition.",
     supported=("false",),
-    lacks="partitions without a metadata file",
+    lacks=NO_METADATA_FILE,
     instead="leave it out",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.options.features import JAVA_CLASSES
+from penstock.options.features import JAVA_CLASSES, NO_METADATA_FILE
 from penstock.options.option import Option, boolean, positive, text, word, words
 from penstock.options.sync_tool_names import EXTRACTOR_NAMES, GLUE_SYNC_TOOL, HIVE_SYNC_TOOL
 from penstock.registered.sync_tools import SYNC_TOOLS
@@ -169,8 +169,10 @@ HIVE_SYNC_ASSUME_DATE: Final = Option(
     f"{_HIVE}assume_date_partitioning",
     boolean,
     False,
-    "Treat partition paths as dates.",
-    accepted=True,
+    "Treat every folder at the third level as a partition.",
+    supported=("false",),
+    lacks=NO_METADATA_FILE,
+    instead="leave it out",
 )
 HIVE_SYNC_BASE_FILE_FORMAT: Final = Option(
     f"{_HIVE}base_file_format",

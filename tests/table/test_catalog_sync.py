@@ -180,6 +180,10 @@ def test_partition_paths_that_do_not_fit_the_extractor_stop_the_commit(spark: An
         ({SYNC + "partition_extractor_class": "com.example.Mine"}, "partition_extractor_class"),
         ({SYNC + "table_properties": "nonsense"}, "expected key=value"),
         ({SYNC + "mode": "carrier-pigeon"}, "allowed: hms"),
+        (
+            {SYNC + "assume_date_partitioning": "true"},
+            "assume_date_partitioning' is 'true', which Penstock does not support: leave it out",
+        ),
     ],
 )
 def test_bad_options_are_found_before_the_commit(spark: Any, table_path: str, options: dict[str, str], message: str) -> None:
