@@ -25,7 +25,7 @@ def make_callbacks(context: HookContext) -> Mapping[str, Hook]:
     hooks: dict[str, Hook] = {}
     for name in list_callbacks(context.table.options):
         if name in CALLBACKS:
-            hooks[f"{name}_callback"] = SendNotices(context.table, make_sender(name, context.table.options))
+            hooks[f"{name}_callback"] = SendNotices(context.table, make_sender(name, context.table.options), context.final_table)
         else:
             hooks[name] = OwnCallback(context.table, find_commit_callback(name))
     return hooks

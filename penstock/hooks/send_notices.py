@@ -43,8 +43,11 @@ class Sender(Protocol):
 class SendNotices(Hook):
     """Sends a message after each commit of a write. Messages that wait in the outbox are sent first."""
 
+    #: The table where the commit is written. Its outbox holds the messages.
     table: TableState
     sender: Sender
+    #: The table as messages name it: at the path that it has after the commit.
+    named_table: TableState
 
     def before_commit(self, commit: PendingCommit) -> None:
         """Store the message in the outbox (a folder of the table) if `penstock.callback.outbox` is `always`.
@@ -91,7 +94,7 @@ class SendNotices(Hook):
 
     def _make_message(self, commit: PendingCommit | PublishedCommit) -> Message:
         """Return the message about a commit."""
-        notice = make_notice(self.table, commit)
+        notice = make_notice(self.named_table, commit)
         body = write_message(notice, hudi_form=self.table.options[o.CALLBACK_MESSAGE] == "hudi")
         return Message(self.sender.name, notice.table_name, notice.instant, notice.idempotency_key, body)
 

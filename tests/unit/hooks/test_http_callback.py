@@ -280,6 +280,13 @@ def test_a_message_stored_before_the_commit_outlives_a_crash_and_is_not_sent_for
     assert waiting(table) == [f"{at(4)}.http.json"]
 
 
+def test_a_message_stored_before_an_overwrite_has_the_path_of_the_table_after_it(server: Recorder) -> None:
+    table = table_for(server.url, penstock_callback_outbox="always")
+    run_before_hooks(HookContext(table, final_path="/lake/trips"), PendingCommit(at(1), Action.COMMIT, METADATA))
+    assert SEND_NOTICES.run_due(None, table, Stages("", "off")) == "1 notice sent"
+    assert [request.json["basePath"] for request in server.received] == ["/lake/trips"]
+
+
 def test_an_outbox_that_is_off_stores_nothing(server: Recorder) -> None:
     server.answer = answer_with(500)
     table = table_for(server.url, penstock_callback_outbox="off")
