@@ -200,7 +200,7 @@ class MaintenanceMethods(TableHandle):
             done = None
             error = None
             try:
-                spark = self._reader() if service.uses_spark else None
+                spark = self._reader() if service.needs_spark(state) else None
                 state = reload_table(state)
                 with run_service(service.title, state, spark) as stages:
                     done = service.run_due(spark, state, stages)

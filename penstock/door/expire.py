@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import options as o
 from penstock.commit.change import STAGES
 from penstock.commit.replace import begin_replace, list_replaced_groups
+from penstock.door.preview import read_preview
 from penstock.hooks import PublishedCommit
 from penstock.options.operation import Operation
 from penstock.progress import Stages, format_count
@@ -34,9 +35,15 @@ _NAME = "end of old partitions"
 def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | None = None) -> PublishedCommit | None:
     """Take the expired partitions out of the table, in one replace commit. Their data files stay until a clean deletes them.
 
+    Args:
+        spark: reads the table for validators; None is enough if the options name none.
+
     Returns:
         The replace commit; None if no partition has expired, or if another write is pending or has just completed. Then the next
             run tries again.
+
+    Raises:
+        ValidationFailed: a validator of the options refuses the commit, which takes rows out of the table.
     """
     table = reload_timeline(table)
     if not expired_partitions(table) or waits_for_writes(table, _NAME):
@@ -66,6 +73,7 @@ def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | N
             replaced=replaced,
             spark=spark,
             stages=stages,
+            read_table=read_preview,
         )
 
 
@@ -85,6 +93,10 @@ class ExpirePartitions(TableService):
         """Whether to call `run_due` outside a write: `hoodie.partition.ttl.inline` is true."""
         return table.options[o.TTL_INLINE]
 
+    def needs_spark(self, table: TableState) -> bool:
+        """Whether the options name validators, which read the table."""
+        return bool(table.options[o.PRECOMMIT_VALIDATORS])
+
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
         """Take expired partitions out of the table.
 
@@ -92,7 +104,7 @@ class ExpirePartitions(TableService):
             How many partitions were deleted, in words for a report; None if none was deleted.
         """
         done = expire_partitions(table, stages, spark)
-        return f"{len(done.metadata.replaced or {}):,} partitions deleted" if done else None
+        return f"{format_count(len(done.metadata.replaced or {}), 'partition')} deleted" if done else None
 
 
 EXPIRE_PARTITIONS = ExpirePartitions()

@@ -57,7 +57,7 @@ def services_for(table: TableState) -> list[TableService]:
 
 def needs_spark(table: TableState) -> bool:
     """Whether a table service that may be due outside a write (`services_for`) may start Spark tasks."""
-    return any(service.uses_spark for service in services_for(table))
+    return any(service.needs_spark(table) for service in services_for(table))
 
 
 @contextmanager

@@ -42,7 +42,7 @@ class HookContext:
     final_path: str | None = None
     #: The stages of the write or service, with their times; None for a service that measures none.
     stages: Stages | None = None
-    #: Reads the table as it is now, or as it would be after a pending commit. None for a table service.
+    #: Reads the table as it is now, or as it would be after a pending commit. None for a table service that changes no rows.
     read_table: TableReader | None = None
 
     @property

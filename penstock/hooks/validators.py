@@ -1,7 +1,7 @@
 """Validators: checks of the table as it would be after a commit. If a validator refuses the commit, the write is undone.
 
-There are the three SQL validators of Hudi, by their Java names, and Python functions of users. They run for writes, not for table
-services, which change no rows.
+There are the three SQL validators of Hudi, by their Java names, and Python functions of users. They run for writes and before
+expired partitions are deleted, not for compactions and clusterings, which change no rows.
 """
 
 from __future__ import annotations
@@ -70,20 +70,23 @@ Validator = Callable[[TablePreview], None]
 
 @dataclass(frozen=True)
 class Validators(Hook):
-    """Runs the validators of the options before each commit of a write."""
+    """Runs the validators of the options before each commit that changes rows."""
 
     context: HookContext
     #: By name. Names may occur in the options twice, and then run once.
     validators: dict[str, Validator]
 
     def before_commit(self, commit: PendingCommit) -> None:
-        """Run the validators one after the other. Do nothing for a table service.
+        """Run the validators one after the other. Do nothing for a compaction or clustering.
 
         Raises:
+            OptionError: there is no Spark session.
             ValidationFailed: a validator refuses the commit, or fails with an error of Spark or of the user's function.
         """
-        if self.context.read_table is None or self.context.spark is None:
-            return  # a table service: it moves rows and changes none
+        if self.context.read_table is None:
+            return  # a table service that moves rows and changes none
+        if self.context.spark is None:
+            raise OptionError(f"{o.PRECOMMIT_VALIDATORS.key} needs a Spark session, which reads the table for the validators")
         preview = TablePreview(self.context, commit)
         for name, validate in self.validators.items():
             try:

@@ -39,12 +39,16 @@ class TableService(ABC):
     def may_be_due(self, table: TableState) -> bool:
         """Whether to call `run_due` outside a write, because the service may be due. Cheap: reads only options and timeline."""
 
+    def needs_spark(self, table: TableState) -> bool:
+        """Whether a run of the service for this table needs a Spark session. The default returns `uses_spark`."""
+        return self.uses_spark
+
     @abstractmethod
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:
         """Finish what an interrupted run of the service left, then do what is due now. Other processes may write concurrently.
 
         Args:
-            spark: the Spark session; None if `uses_spark` is false.
+            spark: the Spark session; None if `needs_spark` is false for the table.
             stages: reports progress and measures durations.
 
         Returns:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import shutil
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import penstock
+from penstock import clock
+from penstock.door.expire import expire_partitions
 from penstock.door.preview import read_preview
 from penstock.errors import OptionError, Unsupported, ValidationFailed
 from penstock.hooks import HOOKS, Hook, HookContext, PendingCommit
+from penstock.options import read_options
 from penstock.options.write import EQUALITY_VALIDATOR, INEQUALITY_VALIDATOR, SINGLE_RESULT_VALIDATOR
+from penstock.progress import Stages
 from penstock.registered.hooks import VALIDATORS
+from penstock.table.state import open_table
 from tests.kit.templates import Templates
 from tests.table.tables import BULK, META, OPERATION, SIX, TRIPS, Trip, base_files, snapshot, sorted_rows, state_of, trips, write
 
@@ -189,3 +195,25 @@ def test_wrong_options_are_named_before_anything_is_written(spark: Any, table_pa
     with pytest.raises(OptionError, match=r"the query 'select nothing from <TABLE_NAME>' of a validator cannot be run"):
         write(trips(spark, *SIX), table_path, {**BULK, **EQUAL, **queries("equality", "select nothing from <TABLE_NAME>")})
     assert not Path(table_path).exists()
+
+
+def test_the_deletion_of_expired_partitions_is_validated(
+    spark: Any, table: penstock.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = clock.local_now
+    monkeypatch.setattr(clock, "local_now", lambda: now() + timedelta(days=3))
+    before = snapshot(spark, table.path)
+    ttl = {"hoodie.partition.ttl.strategy.days.retain": "1", "hoodie.partition.ttl.strategy.partition.selected": "tokyo"}
+    ttl["hoodie.partition.ttl.inline"] = "true"
+    count = "select count(*) from <TABLE_NAME>#"
+    with pytest.raises(ValidationFailed) as caught:
+        table.expire_partitions({**ttl, **SINGLE, **queries("single.value", f"{count}6")})
+    assert (caught.value.expected, caught.value.found) == ("6", "4")
+    assert snapshot(spark, table.path) == before
+    with pytest.raises(OptionError, match="needs a Spark session"):
+        expire_partitions(
+            open_table(table.path, read_options({**ttl, **EQUAL, **queries("equality", count[:-1])})), Stages("", "off")
+        )
+    runs = table.run_due({**ttl, **SINGLE, **queries("single.value", f"{count}4")})
+    assert ("old partitions", "1 partition deleted") in [(run.service, run.done) for run in runs]
+    assert snapshot(spark, table.path) == [row for row in before if row[1] != "tokyo"]
