@@ -10,6 +10,8 @@ from penstock.options.sync_tool_names import EXTRACTOR_NAMES, GLUE_SYNC_TOOL, HI
 from penstock.registered.sync_tools import SYNC_TOOLS
 
 _HIVE: Final = "hoodie.datasource.hive_sync."
+_GLUE: Final = "hoodie.datasource.meta.sync.glue."
+_GLUE_FEATURES: Final = "AWS Glue: partition indexes, names and listings of its own, and entries that are created again"
 
 
 def _are_sync_tools(raw: str) -> bool:
@@ -285,4 +287,83 @@ HIVE_SYNC_OLD_INPUT_FORMAT: Final = Option(
     boolean,
     False,
     "Register the input format under its old name.",
+)
+GLUE_SKIP_ARCHIVE: Final = Option(
+    f"{_GLUE}skip_table_archive",
+    boolean,
+    True,
+    "Whether AWS Glue keeps no copy of a table's entry before a change.",
+)
+GLUE_LIST_PARALLELISM: Final = Option(
+    f"{_GLUE}all_partitions_read_parallelism",
+    positive,
+    1,
+    "Requests at once that list all partitions of AWS Glue.",
+    accepted=True,
+)
+GLUE_READ_PARALLELISM: Final = Option(
+    f"{_GLUE}changed_partitions_read_parallelism",
+    positive,
+    1,
+    "Requests at once that read changed partitions of AWS Glue.",
+    accepted=True,
+)
+GLUE_CHANGE_PARALLELISM: Final = Option(
+    f"{_GLUE}partition_change_parallelism",
+    positive,
+    1,
+    "Requests at once that change partitions of AWS Glue.",
+    accepted=True,
+)
+GLUE_METADATA_LISTING: Final = Option(
+    f"{_GLUE}metadata_file_listing",
+    boolean,
+    False,
+    "Make Athena list partitions and files by the metadata table.",
+    supported=("false",),
+    lacks=_GLUE_FEATURES,
+    instead="leave it out",
+)
+GLUE_PARTITION_INDEX: Final = Option(
+    f"{_GLUE}partition_index_fields.enable",
+    boolean,
+    False,
+    "Create partition indexes in AWS Glue.",
+    supported=("false",),
+    lacks=_GLUE_FEATURES,
+    instead="create the indexes in AWS Glue",
+)
+GLUE_PARTITION_INDEX_FIELDS: Final = Option(
+    f"{_GLUE}partition_index_fields",
+    text,
+    "",
+    "Columns of the partition indexes, if they are enabled.",
+    accepted=True,
+)
+GLUE_RECREATE: Final = Option(
+    f"{_GLUE}recreate_table_on_error",
+    boolean,
+    False,
+    "Drop the entry of AWS Glue and create it again if it does not fit the table.",
+    supported=("false",),
+    lacks=_GLUE_FEATURES,
+    instead="drop the entry in AWS Glue, then sync again",
+)
+GLUE_DATABASE: Final[Option[str | None]] = Option(
+    f"{_GLUE}database_name",
+    text,
+    None,
+    "Database in AWS Glue, if it has another name than in Hive.",
+    supported=(),
+    lacks=_GLUE_FEATURES,
+    instead=f"use {HIVE_SYNC_DATABASE.key} in a sync of its own",
+)
+GLUE_TABLE: Final[Option[str | None]] = Option(
+    f"{_GLUE}table_name",
+    text,
+    None,
+    "Table in AWS Glue, if it has another name than in Hive.",
+    supported=(),
+    lacks=_GLUE_FEATURES,
+    instead=f"use {HIVE_SYNC_TABLE.key} in a sync of its own",
 )

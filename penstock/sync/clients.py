@@ -114,7 +114,7 @@ def _open_session(request: ClientRequest) -> CatalogClient:
 
 def _open_glue(request: ClientRequest) -> CatalogClient:
     """Open the client of AWS Glue."""
-    return GlueClient.connect()
+    return GlueClient.connect(skip_archive=request.options[o.GLUE_SKIP_ARCHIVE])
 
 
 def _find_server(options: Options) -> HiveServer:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from penstock.errors import CatalogError, OptionError
-from penstock.sync.catalog import CatalogColumn, CatalogPartition, CatalogTable
+from penstock.sync.catalog import Buckets, CatalogColumn, CatalogPartition, CatalogTable
 
 T = TypeVar("T")
 
@@ -135,9 +135,29 @@ class GlueClient:
                 for page in pages:
                     found += page["Partitions"]
             for batch in _batches(values or (), _MOST_READ):
-                wanted = [{"Values": list(each)} for each in batch]
-                found += self._glue.batch_get_partition(**where, PartitionsToGet=wanted)["Partitions"]
+                found += self._get_partitions(where, [{"Values": list(each)} for each in batch])
         return [CatalogPartition(tuple(each["Values"]), each["StorageDescriptor"].get("Location") or "") for each in found]
+
+    def _get_partitions(self, where: Mapping[str, str], wanted: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Return the partitions with the given values. Values that Glue did not get to are requested again.
+
+        Args:
+            where: the database and the table, as arguments of a request.
+
+        Raises:
+            CatalogError: Glue gets to none of the values.
+        """
+        found: list[dict[str, Any]] = []
+        while wanted:
+            answer = self._glue.batch_get_partition(**where, PartitionsToGet=list(wanted))
+            found += answer["Partitions"]
+            left = answer.get("UnprocessedKeys") or ()
+            if len(left) == len(wanted):
+                raise CatalogError(
+                    f"AWS Glue reads none of {len(left)} partitions of {'.'.join(where.values())}; sync again later"
+                )
+            wanted = left
+        return found
 
     def add_partitions(self, database: str, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
         """Add partitions. Partitions that exist are not changed."""
@@ -214,6 +234,7 @@ def _read_table(found: Mapping[str, Any]) -> CatalogTable:
         serde=serde.get("SerializationLibrary") or "",
         serde_properties=dict(serde.get("Parameters") or {}),
         properties=dict(found.get("Parameters") or {}),
+        buckets=_read_buckets(description),
     )
 
 
@@ -248,7 +269,17 @@ def _describe(table: CatalogTable, location: str) -> dict[str, Any]:
     if table.buckets is not None:
         described["NumberOfBuckets"] = table.buckets.count
         described["BucketColumns"] = list(table.buckets.columns)
+        described["SortColumns"] = [{"Column": name, "SortOrder": int(ascending)} for name, ascending in table.buckets.sorted_by]
     return described
+
+
+def _read_buckets(description: Mapping[str, Any]) -> Buckets | None:
+    """Return the buckets of the dict that Glue calls storage descriptor; None if it has none."""
+    count = description.get("NumberOfBuckets") or 0
+    if count <= 0:
+        return None
+    order = tuple((each["Column"], each["SortOrder"] == 1) for each in description.get("SortColumns") or ())
+    return Buckets(tuple(description.get("BucketColumns") or ()), count, order)
 
 
 def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

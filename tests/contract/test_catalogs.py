@@ -17,6 +17,7 @@ import pytest
 from penstock.errors import CatalogError
 from penstock.hive_metastore import Metastore
 from penstock.sync import CatalogClient, CatalogColumn, CatalogPartition, CatalogTable
+from penstock.sync.catalog import Buckets
 from penstock.sync.glue_client import GlueClient
 from penstock.sync.metastore_client import MetastoreClient
 from penstock.sync.statement_clients import HiveServerClient, SessionClient
@@ -121,6 +122,19 @@ def test_a_table_is_returned_as_it_was_created(client: CatalogClient, database: 
     assert found.serde_properties == TABLE.serde_properties
     assert found.properties.items() >= TABLE.properties.items()
     assert client.get_table(database, "no_such_table") is None
+
+
+def test_buckets_are_returned_as_they_were_created(client: CatalogClient, database: str) -> None:
+    buckets = Buckets(("id", "n"), 8, (("n", True),))
+    client.create_table(database, replace(TABLE, name="bucketed", buckets=buckets))
+    found = client.get_table(database, "bucketed")
+    assert found is not None
+    assert found.buckets == buckets
+    client.alter_table(database, replace(found, properties={**found.properties, "later": "yes"}))
+    changed = client.get_table(database, "bucketed")
+    assert changed is not None
+    assert (changed.buckets, changed.properties["later"]) == (buckets, "yes")
+    assert stored(client, database).buckets is None
 
 
 def test_a_table_that_exists_is_not_created_again(client: CatalogClient, database: str) -> None:
