@@ -311,7 +311,9 @@ class Change:
         self._check_run()
         # Reconcile before publishing: readers take every file whose name holds a completed instant, so the files of lost
         # attempts must be gone before the completed file is there.
+        began_s = clock.monotonic_s()
         markers.reconcile(storage, base_path, self.time, [stat.path for stat in stats if stat.path])
+        finalized_s = clock.monotonic_s() - began_s
         done = PublishedCommit(commit.instant, commit.action, commit.metadata)
         if is_optimistic(self.table):
             done = self._publish_in_turn(commit, check, stages or Stages("", "off"))
@@ -326,6 +328,7 @@ class Change:
         completed = self.instant.in_state(State.COMPLETED)
         if has_whole_files(storage) and self.table.is_final(completed):
             keep_instant(storage, instant_path(base_path, completed), write_commit(done.metadata))
+        done = replace(done, finalized_s=finalized_s)
         if published is not None:
             published()
         with suppress(StorageError):  # the commit stands; a later write deletes what is left of it

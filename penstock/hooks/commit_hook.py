@@ -124,6 +124,8 @@ class PublishedCommit:
     is_undone: bool = False
     #: How the lock was used; None for a single writer, which takes none. Two commits that waited differently are equal.
     lock: LockUse | None = field(default=None, compare=False)
+    #: How long it took before the commit was published to delete data files of lost task attempts.
+    finalized_s: float = field(default=0.0, compare=False)
 
     @property
     def operation(self) -> str:

@@ -12,7 +12,7 @@ from penstock.hooks.commit_hook import Hook, HookContext, LockUse, PublishedComm
 from penstock.hooks.reporters import Reporter, make_reporters
 from penstock.options.operation import Operation
 from penstock.progress import Stages
-from penstock.table.state import TableState
+from penstock.table.state import KEEPS_SCHEMA, TableState
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.instant import Action, parse_time
 from penstock.user_warning import warn_user
@@ -21,6 +21,20 @@ from penstock.user_warning import warn_user
 _ACTIONS = {Operation.COMPACT.stored: Action.COMPACTION, Operation.LOG_COMPACT.stored: Action.LOG_COMPACTION}
 #: The stages of a write that locate keys.
 _INDEX_STAGES = ("tag", "index")
+#: The stage of a clustering that writes files.
+_CLUSTER_STAGE = "cluster"
+#: The values of `hoodie.index.type` in the order of Hudi. The metric `index.type` is the position of the table's index.
+_INDEX_TYPES = (
+    "HBASE",
+    "INMEMORY",
+    "BLOOM",
+    "GLOBAL_BLOOM",
+    "SIMPLE",
+    "GLOBAL_SIMPLE",
+    "BUCKET",
+    "FLINK_STATE",
+    "RECORD_INDEX",
+)
 
 
 @dataclass(frozen=True)
@@ -36,12 +50,20 @@ class Metrics(Hook):
         action = _ACTIONS.get(commit.operation, commit.action)
         values = _count_commit(table, commit, self.context.stages)
         named = _add_names(table, action.value, values)
+        files = sum(stat.path is not None for stat in commit.metadata.stats)
+        named |= _add_names(table, "finalize", {"duration": int(commit.finalized_s * 1000), "numFilesFinalized": files})
+        if commit.operation == Operation.COMPACT.stored:
+            named |= _add_names(table, "counter", {"compaction.completed": 1})
+        index = table.options[o.INDEX_TYPE]
+        if commit.operation not in KEEPS_SCHEMA and index in _INDEX_TYPES:
+            named |= _add_names(table, "index", {"type": _INDEX_TYPES.index(index)})
         if self.context.stages is not None:
-            named |= _add_names(table, "index", _time_index(commit, self.context.stages))
-        if table.options[o.METRICS_LOCK] and commit.lock is not None:
+            named |= _time_stages(table, commit, self.context.stages)
+        if _reports_lock(table) and commit.lock is not None:
             named |= _add_names(table, "lock", _count_lock(commit.lock))
             conflicts = len(self.context.stages.conflicts) if self.context.stages is not None else 0
-            named |= _add_names(table, "conflict_resolution", {"success.counter": 1, "failure.counter": conflicts})
+            counts = {"conflict_resolution.success": 1, "conflict_resolution.failure": conflicts}
+            named |= _add_names(table, "counter", counts)
         for report in self.reporters:
             report(named)
 
@@ -66,11 +88,29 @@ def report_service(table: TableState, action: Action, *, duration_ms: int, files
         files_deleted: the number of files that the service deleted.
     """
     values = {"duration": duration_ms, "numFilesDeleted": files_deleted}
+    _report(table, action.value, _add_names(table, action.value, values))
+
+
+def report_plan(table: TableState, action: Action) -> None:
+    """Report that a plan was stored on the timeline, as Hudi does: of a compaction alone.
+
+    An error of a reporter becomes a warning.
+    """
+    if action is Action.COMPACTION:
+        _report(table, "plan of a compaction", _add_names(table, "counter", {"compaction.requested": 1}))
+
+
+def _report(table: TableState, event: str, named: Mapping[str, float]) -> None:
+    """Report metrics by their full names. An error of a reporter becomes a warning, because the event has happened.
+
+    Args:
+        event: what the metrics are about, as the warning says it.
+    """
     try:
         for report in make_reporters(table.options, _prefix(table)):
-            report(_add_names(table, action.value, values))
-    except Exception as e:  # a clean or rollback must not fail because of its metrics
-        warn_user(f"metrics of the {action.value} of {table.uri} were not reported: {type(e).__name__}: {e}")
+            report(named)
+    except Exception as e:
+        warn_user(f"metrics of the {event} of {table.uri} were not reported: {type(e).__name__}: {e}")
 
 
 def _prefix(table: TableState) -> str:
@@ -121,13 +161,28 @@ def _count_commit(table: TableState, commit: PublishedCommit, stages: Stages | N
     return values
 
 
-def _time_index(commit: PublishedCommit, stages: Stages) -> dict[str, float]:
-    """Return the metric `<operation>.duration`: how many milliseconds the stages took in which the index locates keys.
+def _time_stages(table: TableState, commit: PublishedCommit, stages: Stages) -> dict[str, float]:
+    """Return the durations of some stages of an operation in milliseconds, by the full names of their metrics.
 
-    Return an empty dict if the operation has no stage of this kind.
+    `index.<operation>.duration` is the time in which the index located keys, which Hudi reports for upserts alone, as
+    `source_read_and_index.duration.duration`. `fileCreationTime` is the time in which a clustering wrote files.
     """
-    seconds = [stage.seconds for stage in stages.done if stage.name in _INDEX_STAGES]
-    return {f"{commit.operation}.duration": int(sum(seconds) * 1000)} if seconds else {}
+    named: dict[str, float] = {}
+    index_s = [stage.seconds for stage in stages.done if stage.name in _INDEX_STAGES]
+    if index_s:
+        duration = {"duration": int(sum(index_s) * 1000)}
+        named |= _add_names(table, f"index.{commit.operation}", duration)
+        if commit.operation == Operation.UPSERT.stored:
+            named |= _add_names(table, "source_read_and_index.duration", duration)
+    cluster_s = [stage.seconds for stage in stages.done if stage.name == _CLUSTER_STAGE]
+    if cluster_s and commit.operation == Operation.CLUSTER.stored:
+        named |= _add_names(table, commit.action.value, {"fileCreationTime": int(sum(cluster_s) * 1000)})
+    return named
+
+
+def _reports_lock(table: TableState) -> bool:
+    """Whether the use of the lock is reported too. If the option is not set, it is, as in Hudi."""
+    return not table.options.is_set(o.METRICS_LOCK) or table.options[o.METRICS_LOCK]
 
 
 def _count_lock(lock: LockUse) -> dict[str, float]:

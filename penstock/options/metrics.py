@@ -23,7 +23,8 @@ METRICS_LOCK: Final = Option(
     f"{_METRICS}lock.enable",
     boolean,
     False,
-    "Also report how long a commit of several writers waited for the lock and held it, and how often it lost to another one.",
+    "Also report how long a commit of several writers waited for the lock and held it, and how often it lost to another one. "
+    "If not set, it is reported.",
 )
 METRICS_REPORTER: Final = Option(
     f"{_METRICS}reporter.type",

@@ -32,6 +32,7 @@ from penstock.commit.modes import is_optimistic
 from penstock.errors import CorruptFile, WriteConflict
 from penstock.filegroup.model import FileSlice, GroupId
 from penstock.hooks import PublishedCommit
+from penstock.hooks.metrics import report_plan
 from penstock.options.operation import Operation
 from penstock.progress import Stages, TaskProgress, format_count
 from penstock.services.preferred_writers import find_preferred_write, find_write_without_groups
@@ -233,6 +234,7 @@ def schedule(table: TableState, service: PlannedService[Any, Any], *, due: bool 
             return None
         instant = store_plan(table, service.action, service.encode_plan(table, plan))
         if instant is not None:
+            report_plan(table, service.action)
             return instant
     warn_not_planned(table, service.noun, "other writes came between again and again")
     return None

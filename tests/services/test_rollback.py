@@ -630,3 +630,20 @@ def test_a_rollback_turns_off_the_metadata_table(twice_written: str) -> None:
     roll_back_to(state(path), instant)
     assert read_config(state(path).storage, path).metadata_partitions == ()
     assert not Path(path, ".hoodie/metadata").exists()
+
+
+def test_a_rollback_reports_how_long_it_took_and_the_files_that_it_deleted(
+    runner: Runner, path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dead = fail(runner, path)
+    files = files_of(path, dead)
+    assert files
+    console = {
+        "hoodie.metrics.on": "true",
+        "hoodie.metrics.reporter.type": "CONSOLE",
+        "hoodie.metrics.reporter.metricsname.prefix": "t",
+    }
+    roll_back_failed(state(path, **console))
+    found = dict(line.split(" = ") for line in capsys.readouterr().out.splitlines() if line.startswith("t.rollback."))
+    assert found.keys() == {"t.rollback.duration", "t.rollback.numFilesDeleted"}
+    assert int(found["t.rollback.numFilesDeleted"]) == len(files)

@@ -145,6 +145,6 @@ def test_lock_metrics_have_hudis_names(spark: Any, table_path: str, capsys: pyte
     write(trips(spark, *SIX), table_path, {**SEVERAL, **metrics})
     found = dict(line.split(" = ") for line in capsys.readouterr().out.splitlines() if line.startswith("trips."))
     assert found["trips.lock.acquire.attempts"] == found["trips.lock.acquire.success"] == "1"
-    assert found["trips.lock.acquire.failure"] == found["trips.conflict_resolution.failure.counter"] == "0"
+    assert found["trips.lock.acquire.failure"] == found["trips.counter.conflict_resolution.failure"] == "0"
     assert float(found["trips.lock.request.latency"]) >= 0
     assert float(found["trips.lock.acquire.duration"]) >= 0
