@@ -97,6 +97,26 @@ def test_both_send_the_same_messages_after_the_table_services(
     assert "commit" in timelines[2]  # the compaction has run
 
 
+def test_hudi_reads_and_writes_a_table_with_an_outbox(spark: Any, hudi015: Oracle, server: Recorder, tmp_path: Path) -> None:
+    server.answer = answer_with(500)
+    path = str(tmp_path / "table")
+    callback = {
+        "penstock.commit.callbacks": "http",
+        "hoodie.write.commit.callback.http.url": server.url,
+        "penstock.callback.retries": "0",
+    }
+    with pytest.warns(RuntimeWarning, match="the server answered 500"):
+        write(trips(spark, *ROWS).coalesce(1), path, {**PLAIN, OPERATION: "bulk_insert", **callback})
+    (message,) = list(Path(path, ".hoodie", ".penstock", "outbox").iterdir())
+    hudi015.write(path, arrow_rows(("a", "oslo", 2, 9.0)), PLAIN)
+    assert sorted((row["id"], row["fare"]) for row in hudi015.read(path).to_pylist()) == [("a", 9.0), ("b", 2.0), ("c", 3.0)]
+    assert message.exists()
+    server.answer = answer_with(200)
+    write(trips(spark, ("d", "oslo", 3, 4.0)).coalesce(1), path, {**PLAIN, **callback})
+    assert [request.json["commitTime"] for request in server.received[1:]][0] == message.name.partition(".")[0]
+    assert not message.exists()
+
+
 @pytest.mark.parametrize(
     ("kind", "query", "accepted"),
     [

@@ -98,15 +98,16 @@ def test_both_register_the_same_table_letter_by_letter(
         assert entry(metastore, f"ours_{name}", each) == entry(metastore, f"theirs_{name}", each)
 
 
+@pytest.mark.parametrize("kind", [{}, MERGE_ON_READ], ids=["copy_on_write", "merge_on_read"])
 def test_each_continues_where_the_other_stopped(
-    spark: Any, hudi015: Oracle, metastore: RunningMetastore, table_path: str
+    spark: Any, hudi015: Oracle, metastore: RunningMetastore, table_path: str, kind: dict[str, str]
 ) -> None:
-    database = "both_in_turns"
-    options = {**TRIPS, **QUIET, URL_ENCODE: "false", **metastore.options(database)}
+    database = f"both_in_turns_{len(kind)}"
+    options = {**TRIPS, **QUIET, **kind, URL_ENCODE: "false", **metastore.options(database)}
 
-    def theirs(*rows: tuple[str, str, int, float]) -> None:
-        columns = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(TRIP_SCHEMA)]
-        hudi015.write(table_path, pa.table(columns, schema=TRIP_SCHEMA), options)
+    def theirs(*rows: tuple[Any, ...], schema: pa.Schema = TRIP_SCHEMA) -> None:
+        columns = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(schema)]
+        hudi015.write(table_path, pa.table(columns, schema=schema), options)
 
     def registered() -> list[str]:
         return [partition.values[0] for partition in metastore.partitions(database, "trips")]
@@ -121,6 +122,8 @@ def test_each_continues_where_the_other_stopped(
     assert metastore.table(database, "trips").sd.cols[-1].name == "note"
     penstock.Table.open(table_path, options=options).delete_partitions("paris")
     assert registered() == ["oslo", "rome", "tokyo"]
-    before = entry(metastore, database, "trips")
-    assert [each.changes for each in penstock.Table.open(table_path, options=options).sync()] == [()]
-    assert entry(metastore, database, "trips") == before
+    theirs(("e", "lima", 5, 5.0, "y"), schema=TRIP_SCHEMA.append(pa.field("note", pa.string())))
+    assert registered() == ["lima", "oslo", "rome", "tokyo"]
+    before = {name: entry(metastore, database, name) for name in metastore.tables(database)}
+    assert [each.changes for each in penstock.Table.open(table_path, options=options).sync()] == [()] * len(before)
+    assert {name: entry(metastore, database, name) for name in before} == before

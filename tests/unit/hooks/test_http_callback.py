@@ -344,21 +344,51 @@ def test_a_missing_address_and_an_unknown_class_are_named_before_the_write(serve
             read_options({"hoodie.write.commit.callback.class": name})
 
 
-def test_https_trusts_the_authority_that_the_options_name_and_no_other(tmp_path: Path) -> None:
-    certificate = tmp_path / "server.pem"
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate of this machine that is its own authority. The file `both.pem` next to it also has the key."""
+    folder = tmp_path_factory.mktemp("certificate")
     command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
     try:
         arguments = [*command.split(), "-keyout", "key.pem", "-out", "cert.pem"]
-        subprocess.run(arguments, cwd=tmp_path, check=True, capture_output=True)
+        subprocess.run(arguments, cwd=folder, check=True, capture_output=True)
     except FileNotFoundError:
         pytest.skip("openssl is not installed")
-    certificate.write_bytes((tmp_path / "cert.pem").read_bytes() + (tmp_path / "key.pem").read_bytes())
+    (folder / "both.pem").write_bytes((folder / "cert.pem").read_bytes() + (folder / "key.pem").read_bytes())
+    return folder / "cert.pem"
+
+
+def test_https_trusts_the_authority_that_the_options_name_and_no_other(certificate: Path) -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(certificate)
+    tls.load_cert_chain(certificate.parent / "both.pem")
     with running_server(tls) as server:
         assert "CERTIFICATE_VERIFY_FAILED" in (after(table_for(server.url)) or "")
         assert server.received == []
-        assert after(table_for(server.url, penstock_callback_http_ca_file=str(tmp_path / "cert.pem"))) is None
+        assert after(table_for(server.url, penstock_callback_http_ca_file=str(certificate))) is None
         assert len(server.received) == 1
     with pytest.raises(OptionError, match=r"penstock\.callback\.http\.ca\.file=/nowhere cannot be read"):
         check_hooks(HookContext(table_for("https://127.0.0.1/", penstock_callback_http_ca_file="/nowhere")))
+
+
+def test_a_server_that_asks_for_a_certificate_gets_that_of_the_writer(certificate: Path) -> None:
+    both = str(certificate.parent / "both.pem")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(both)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    tls.load_verify_locations(certificate)
+    with running_server(tls) as server:
+        assert after(table_for(server.url, penstock_callback_http_ca_file=str(certificate))) is not None
+        assert server.received == []
+        options = {"penstock_callback_http_ca_file": str(certificate), "penstock_callback_http_cert_file": both}
+        assert after(table_for(server.url, **options)) is None
+        assert len(server.received) == 1
+
+
+def test_the_api_key_of_the_options_is_sent(server: Recorder) -> None:
+    table = table_for(server.url)
+    key = {"hoodie.write.commit.callback.http.api.key": "s3cret_Key"}
+    given = read_options({**table.options.raw, **key})
+    assert after(TableState(table.storage, table.base_path, table.config, given, table.timeline)) is None
+    headers = {name.lower(): value for name, value in server.received[0].headers.items()}
+    assert headers["hudi-callback-key"] == "s3cret_Key"
+    assert "s3cret_Key" not in repr(given)
