@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 import penstock
 from penstock.errors import CatalogConflict, CatalogError, OptionError, Unsupported
 from penstock.hive_metastore import Metastore
+from penstock.sync import CatalogPartition
+from penstock.sync.metastore_client import MetastoreClient
 from tests.kit.memory_catalog import MemoryCatalog
 from tests.kit.metastore import RunningMetastore
 from tests.table.tables import BULK, SIX, snapshot, trips, values, write
@@ -79,6 +81,31 @@ def test_later_writes_register_new_columns_and_partitions_and_dropped_ones_go(
     # A full comparison neither brings back the deleted partition, whose files are still there, nor drops another one.
     (synced,) = penstock.Table.open(table_path, options=options).sync({"hoodie.meta.sync.incremental": "false"})
     assert (synced.added, synced.moved, synced.dropped, synced.changes) == (0, 0, 0, ())
+
+
+def test_a_widened_column_a_moved_partition_and_buckets_are_registered(
+    spark: Any, table_path: str, metastore: RunningMetastore, database: str
+) -> None:
+    spec = "CLUSTERED BY (`id`) SORTED BY (n DESC) INTO 8 BUCKETS"
+    options = metastore.options(database, bucket_sync="true", bucket_sync_spec=spec)
+    write(values(spark, "id string, city string, ts bigint, n int", ("a", "oslo", 1, 1)), table_path, {**BULK, **options})
+    found = metastore.table(database, "trips").sd
+    assert (found.numBuckets, found.bucketCols, [(each.col, each.order) for each in found.sortCols]) == (8, ["id"], [("n", 0)])
+    write(values(spark, "id string, city string, ts bigint, n bigint", ("b", "rome", 1, 1)), table_path, {**BULK, **options})
+    columns = {column.name: column.type for column in metastore.table(database, "trips").sd.cols}
+    assert columns["n"] == "bigint"
+    for partition in metastore.partitions(database, "trips"):
+        assert {column.name: column.type for column in partition.sd.cols} == columns
+    client = MetastoreClient(metastore.connection())
+    entry = client.get_table(database, "trips")
+    assert entry is not None
+    client.move_partitions(database, entry, [CatalogPartition(("oslo",), "file:/elsewhere/oslo")])
+    client.close()
+    table = penstock.Table.open(table_path, options=options)
+    (synced,) = table.sync({"hoodie.meta.sync.incremental": "false"})
+    assert (synced.added, synced.moved, synced.dropped, synced.changes) == (0, 1, 0, ())
+    locations = [partition.sd.location for partition in metastore.partitions(database, "trips")]
+    assert locations == [f"file:{table_path}/{city}" for city in ("oslo", "rome")]
 
 
 def test_a_merge_on_read_table_has_three_entries(spark: Any, table_path: str, metastore: RunningMetastore, database: str) -> None:

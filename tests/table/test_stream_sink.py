@@ -12,7 +12,8 @@ import pytest
 
 import penstock
 from penstock.errors import OptionError, Unsupported
-from tests.kit.streams import Feed, committed_batches, make_writer, run_stream
+from tests.kit.http_servers import running_server
+from tests.kit.streams import BATCH_KEY, Feed, committed_batches, make_writer, run_stream
 from tests.table.tables import OPERATION, ORDERING, TRIPS, Trip, snapshot
 
 TYPE = "hoodie.datasource.write.table.type"
@@ -288,3 +289,21 @@ def test_other_formats_of_a_stream_are_sparks(spark: Any, feed: Feed, tmp_path: 
     writer = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
     writer.start(str(tmp_path / "files")).awaitTermination()
     assert (tmp_path / "files" / "city=berlin").is_dir()
+
+
+def test_a_callback_has_one_message_per_batch_also_after_a_restart(
+    spark: Any, feed: Feed, table_path: str, checkpoint: Path
+) -> None:
+    feed.put(row(1))
+    feed.put(row(2))
+    with running_server() as server:
+        callback = {"penstock.commit.callbacks": "http", "hoodie.write.commit.callback.http.url": server.url}
+        run_stream(feed.stream(spark), table_path, checkpoint, {**TRIPS, **callback})
+        feed.put(row(3))
+        run_stream(feed.stream(spark), table_path, checkpoint, {**TRIPS, **callback})
+    messages = [request.json for request in server.received]
+    assert [message["commitTime"] for message in messages] == [
+        entry.instant for entry in reversed(penstock.Table.open(table_path).history())
+    ]
+    assert [message["extraMetadata"][BATCH_KEY] for message in messages] == committed_batches(table_path)
+    assert len(messages) == 3
