@@ -41,10 +41,10 @@ class KafkaSender:
             CallbackFailed: the message was not confirmed in time, or refused.
             MessageTooLarge: the client or the brokers do not accept messages of this size.
         """
-        problems: list[Any] = []  # errors of the connection, such as a wrong password
+        problems: list[str] = []  # errors of the connection, such as a wrong password
         delivered: list[Any] = []  # the error of the message, or None: one item when its delivery is decided
         try:
-            producer = _make_producer(self.settings, problems.append)
+            producer = _make_producer(self.settings, problems)
             arguments: dict[str, Any] = {} if self.partition is None else {"partition": self.partition}
             producer.produce(
                 self.topic,
@@ -65,7 +65,7 @@ class KafkaSender:
         if delivered[0] is not None:
             raise self._explain(delivered[0], problems)
 
-    def _wait(self, producer: Any, delivered: list[Any], problems: list[Any]) -> None:
+    def _wait(self, producer: Any, delivered: list[Any], problems: list[str]) -> None:
         """Wait until the brokers have confirmed or refused a message: then `delivered` has an item.
 
         A wrong password ends the wait early.
@@ -81,22 +81,24 @@ class KafkaSender:
         deadline = clock.monotonic_s() + self.timeout_s
         while not delivered:
             producer.poll(_POLL_S)
-            is_refused = any(problem.name() in ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED") for problem in problems)
+            is_refused = any(map(_is_about_login, problems))
             if delivered or not (is_refused or clock.monotonic_s() > deadline):
                 continue
             producer.purge()
             producer.poll(0)
             raise self._explain(None, problems)
 
-    def _explain(self, error: Any, problems: list[Any]) -> CallbackFailed:
+    def _explain(self, error: Any, problems: list[str]) -> CallbackFailed:
         """Return the error of a message that was not delivered.
 
         Args:
             error: why the brokers did not accept the message; None: they did not answer in time.
-            problems: errors of the connection. The text of the last one is added to the message.
+            problems: errors of the connection. The last one is added to the message; first choice is a refused login, because
+                errors of the retries that follow it say only that no broker is there.
         """
         why = error.str() if error is not None else f"not confirmed within {self.timeout_s:g} s"
-        details = f" ({problems[-1].str()})" if problems else ""
+        telling = [problem for problem in problems if _is_about_login(problem)] or problems
+        details = f" ({telling[-1]})" if telling else ""
         return CallbackFailed(f"Kafka topic {self.topic} at {self.settings['bootstrap.servers']}: {why}{details}")
 
     def _explain_size(self, message: Message) -> MessageTooLarge:
@@ -138,7 +140,7 @@ def _check_settings(settings: Mapping[str, str | int]) -> None:
     """Raise OptionError if the client refuses a setting. A client without brokers is made for this, and connects to nothing."""
     without_brokers = {key: value for key, value in settings.items() if key != "bootstrap.servers"}
     try:
-        _make_producer(without_brokers, lambda problem: None)
+        _make_producer(without_brokers, [])
     except OptionError:
         raise
     except Exception as e:
@@ -147,11 +149,11 @@ def _check_settings(settings: Mapping[str, str | int]) -> None:
         ) from e
 
 
-def _make_producer(settings: Mapping[str, str | int], on_problem: Any) -> Any:
+def _make_producer(settings: Mapping[str, str | int], problems: list[str]) -> Any:
     """Return a Kafka client.
 
     Args:
-        on_problem: called with each error of the connection.
+        problems: the text of each error of the connection is added to it.
 
     Raises:
         OptionError: the client is not installed.
@@ -160,7 +162,8 @@ def _make_producer(settings: Mapping[str, str | int], on_problem: Any) -> Any:
         from confluent_kafka import Producer
     except ImportError as e:
         raise OptionError("the Kafka callback needs the package confluent-kafka: pip install 'penstock[kafka]'") from e
-    return Producer({**settings, "error_cb": on_problem}, logger=_silent_logger())
+    on_problem = {"error_cb": lambda error: problems.append(error.str())}
+    return Producer({**settings, **on_problem}, logger=_log_to(problems))
 
 
 def _is_too_large(error: Any) -> bool:
@@ -174,9 +177,30 @@ def _describe(error: Exception) -> str:
     return str(inner.str()) if hasattr(inner, "str") else str(error)
 
 
-def _silent_logger() -> logging.Logger:
-    """Return a logger that prints nothing: what the client would log is in the error that is reported."""
-    logger = logging.getLogger("penstock.kafka")
-    logger.addHandler(logging.NullHandler())
-    logger.propagate = False
+def _is_about_login(problem: str) -> bool:
+    """Whether an error of the connection says that user or password was refused."""
+    return "authentication" in problem.lower()
+
+
+def _log_to(problems: list[str]) -> logging.Logger:
+    """Return a logger for one client. It prints nothing, and adds refused logins to `problems`.
+
+    The client reports some refused logins in its log only.
+    """
+    logger = logging.Logger("penstock.kafka", logging.ERROR)
+    logger.addHandler(_RefusedLogins(problems))
     return logger
+
+
+class _RefusedLogins(logging.Handler):
+    """Adds the log lines about refused logins to a list."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__()
+        self._problems = problems
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Add the line if it is about a refused login."""
+        line = record.getMessage()
+        if _is_about_login(line):
+            self._problems.append(line)
