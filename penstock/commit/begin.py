@@ -15,6 +15,7 @@ from penstock.commit.claims import has_claims, run_transaction
 from penstock.commit.conflicts import check_not_restoring
 from penstock.commit.heartbeat import Heartbeat, is_single_writer
 from penstock.commit.modes import is_optimistic
+from penstock.commit.table_lock import check_store
 from penstock.commit.undone_commits import check_no_commit_is_undone
 from penstock.errors import StorageError, TableChanged
 from penstock.filegroup.markers import work_folder
@@ -42,7 +43,9 @@ def begin(table: TableState, action: Action, content: bytes = b"") -> Iterator[C
     Raises:
         TableChanged: another write began or completed since the timeline was loaded; not if several writers are allowed.
         WriteConflict: the table is being restored.
+        Unsupported: the store ignores conditional puts.
     """
+    check_store(table)
     check_not_restoring(table, table.timeline)
     if is_optimistic(table) and not has_claims(table):
         # A process that sees the instant of this write must see that transactions of the table have claims.
@@ -81,7 +84,11 @@ def begin_run(table: TableState, instant: Instant) -> Iterator[Change]:
 
     Args:
         instant: the requested instant of the plan.
+
+    Raises:
+        Unsupported: the store ignores conditional puts.
     """
+    check_store(table)
     heartbeat = Heartbeat(table)
     # Announced before the inflight file exists: a process that sees an inflight plan without a heartbeat takes the run for dead.
     heartbeat.announce_run(instant.time)

@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from penstock.commit.locks import HeldLock, LockContext, LockProvider, hold_lock, make_lock
 from penstock.commit.modes import is_optimistic
 from penstock.errors import WriteConflict
+from penstock.storage import check_conditional_put, join
 from penstock.table.state import TableState
+from penstock.timeline.store import FOLDER
 
 #: The locks of this process, by base path and the options that name a lock. Making one may open a connection, which is kept.
 _LOCKS: dict[tuple[str, tuple[tuple[str, str], ...]], LockProvider] = {}
@@ -57,6 +59,18 @@ def check_lock(table: TableState) -> None:
     """
     if is_optimistic(table):
         find_lock(table).check()
+
+
+def check_store(table: TableState) -> None:
+    """Raise Unsupported if two processes could publish the same commit, because the store ignores conditional puts.
+
+    Called before a write or table service takes an instant. The answer of a store is remembered, so later calls send no request.
+    A lock that does not lie on such a store keeps writers apart.
+    """
+    if is_optimistic(table):
+        find_lock(table).check_store()
+    else:
+        check_conditional_put(table.storage, join(table.base_path, FOLDER))
 
 
 @contextmanager

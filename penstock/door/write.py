@@ -24,7 +24,7 @@ from penstock.commit.open_finished import open_finished
 from penstock.commit.run_hooks import check_hooks
 from penstock.commit.sole_writer import refuse_other_writers
 from penstock.commit.swap_tables import finish_overwrite, new_table_path, swap_tables
-from penstock.commit.table_lock import check_lock
+from penstock.commit.table_lock import check_lock, check_store
 from penstock.door.async_services import AsyncServices
 from penstock.door.follow_ups import follow_up_write
 from penstock.door.interrupts import end_at_interrupt
@@ -50,13 +50,11 @@ from penstock.progress import Stages, format_count
 from penstock.services.clustering.after_write import check_inline
 from penstock.services.clustering.unschedule import unschedule_clustering
 from penstock.services.rollback.failed_writes import roll_back_failed
-from penstock.storage import Storage, has_whole_files, join, open_storage
-from penstock.storage.conditional_put import check_conditional_put
+from penstock.storage import Storage, has_whole_files, open_storage
 from penstock.table.config import TableConfig, read_config
 from penstock.table.foreign_files import find_foreign_files
 from penstock.table.state import TableState, read_table_schema, table_exists
 from penstock.timeline.overwrite_note import OVERWRITE
-from penstock.timeline.store import FOLDER
 from penstock.workers.session_settings import name_jobs
 from penstock.write.context import CommitAddition, WriteContext
 from penstock.write.create_table import create_table, store_ordered_deletes, withdraw_table
@@ -367,8 +365,7 @@ def _run_operation(
     settings = _choose_markers(table.storage, settings)
     table = replace(table, options=settings.options)
     check_inline(table, prepared.avro_schema)
-    if not is_optimistic(table):  # several writers have a lock, which needs no conditional puts
-        check_conditional_put(table.storage, join(table.base_path, FOLDER))
+    check_store(table)
     check_lock(table)
     check_hooks(HookContext(table, request.spark))
     known = table.timeline.completed_times

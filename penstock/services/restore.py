@@ -30,7 +30,7 @@ from penstock.commit.claims import has_claims, run_transaction
 from penstock.commit.heartbeat import delete_heartbeat, is_alive
 from penstock.commit.markers import delete_markers, seal
 from penstock.commit.metadata_table import turn_off_metadata_table
-from penstock.commit.table_lock import locked
+from penstock.commit.table_lock import check_store, locked
 from penstock.errors import AlreadyExists, CorruptFile, OptionError, StorageError, WriteConflict
 from penstock.filegroup.names import parse_base_name, parse_log_name
 from penstock.filegroup.partitions import read_creation_instant, withdraw_partition
@@ -211,6 +211,7 @@ def _request(table: TableState, to: str) -> tuple[Instant, RestorePlan]:
 
     If the plan does not hold any more when it is stored (`_check_turn`), delete it again and raise the error of this check.
     """
+    check_store(table)
     plan = plan_restore(table, to)
     content = write_restore_plan(plan)
     utc = table.config.timeline_utc

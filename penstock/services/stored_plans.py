@@ -18,7 +18,7 @@ from penstock.commit.claims import delete_undone_mark, mark_undone, run_transact
 from penstock.commit.conflicts import check_not_restoring
 from penstock.commit.heartbeat import is_alive
 from penstock.commit.modes import is_optimistic
-from penstock.commit.table_lock import locked
+from penstock.commit.table_lock import check_store, locked
 from penstock.commit.undone_commits import check_still_there
 from penstock.errors import CorruptFile, OptionError, TableChanged, WriteConflict
 from penstock.formats.avro.container import read_container
@@ -42,7 +42,11 @@ def store_plan(table: TableState, action: Action, content: bytes) -> Instant | N
     Args:
         action: the action of the plan's instant.
         content: the content of the requested file.
+
+    Raises:
+        Unsupported: the store ignores conditional puts.
     """
+    check_store(table)
     instant = request_instant(table.storage, table.base_path, action, utc=table.config.timeline_utc, content=content)
     if is_optimistic(table):
         return instant if _confirm_plan(table, instant) else None

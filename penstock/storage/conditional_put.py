@@ -41,7 +41,9 @@ def check_conditional_put(storage: Storage, folder: str) -> None:
         raise Unsupported(
             f"the store at {endpoint or 'its public address'} ignores conditional puts (If-None-Match) or refuses them, so that "
             f"concurrent writers could overwrite each other's commits in {storage.uri(folder)}; use a store or version that "
-            "honours them (Amazon S3, MinIO, SeaweedFS and Ceph do), or a lock provider (hoodie.write.lock.provider)"
+            "honours them (Amazon S3, MinIO, SeaweedFS and Ceph do), or a lock that does not lie on this store "
+            "(penstock.lock=zookeeper, hive_metastore or dynamodb) with "
+            "hoodie.write.concurrency.mode=optimistic_concurrency_control"
         )
 
 

@@ -68,7 +68,7 @@ def test_a_store_without_conditions_is_found_out(rclone: ObjectStore) -> None:
     code, text = doctor(rclone.path(), environment=keys_of(rclone))
     assert code == 1
     assert "commits   FAIL" in text
-    assert "lock provider" in text
+    assert "penstock.lock=zookeeper" in text
 
 
 def test_a_store_is_not_written_to_if_it_is_not_probed(rclone: ObjectStore) -> None:

@@ -190,7 +190,7 @@ def test_a_store_that_knows_no_conditional_puts_is_refused_at_once(place: Place,
     storage, base = place
     forget_conditional_puts()
     proxy.inject(Fault.answer(501, "NotImplemented"), kind="put_new", times=1000)
-    with pytest.raises(Unsupported, match="conditional puts.*or refuses them.*hoodie.write.lock.provider"):
+    with pytest.raises(Unsupported, match="conditional puts.*or refuses them.*penstock.lock=zookeeper"):
         check_conditional_put(storage, base)
     assert proxy.counts["put_new"] == 1
     with pytest.raises(StorageError, match="does not support the request.*501.*If-None-Match"):

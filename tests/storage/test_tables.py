@@ -109,6 +109,36 @@ def test_a_store_that_ignores_conditions_is_refused_before_the_table_is_created(
     assert not penstock.Table.exists(path)
 
 
+SEVERAL = {"hoodie.write.concurrency.mode": "optimistic_concurrency_control"}
+
+
+@pytest.mark.parametrize("lock", ["storage", "filesystem"])
+def test_a_lock_by_files_is_refused_on_a_store_that_ignores_conditions(
+    spark: Any, new_path: Callable[[str], str], lock: str
+) -> None:
+    path = new_path("rclone")
+    forget_conditional_puts()
+    with pytest.raises(Unsupported, match="ignores conditional puts.*penstock.lock=zookeeper"):
+        write(spark, path, FIRST, {**hoodie("COPY_ON_WRITE"), **SEVERAL, "penstock.lock": lock})
+    assert not penstock.Table.exists(path)
+
+
+@pytest.mark.filterwarnings("ignore:Spark cannot read")
+def test_table_services_ask_whether_a_store_honours_conditions(spark: Any, new_path: Callable[[str], str]) -> None:
+    path = new_path("rclone")
+    write(spark, path, FIRST, {**hoodie("COPY_ON_WRITE"), **SEVERAL, "penstock.lock": "in_process"})
+    table = penstock.Table.open(path)
+    before = table.history(limit=1)[0].instant
+    table.savepoint(before)
+    known = [(entry.instant, entry.state) for entry in table.history()]
+    services: list[Callable[[], object]] = [table.cluster, lambda: table.restore(before)]
+    for run in services:
+        forget_conditional_puts()
+        with pytest.raises(Unsupported, match="ignores conditional puts"):
+            run()
+    assert [(entry.instant, entry.state) for entry in table.history()] == known
+
+
 def test_a_bucket_that_does_not_exist_is_named(spark: Any, new_path: Callable[[str], str]) -> None:
     new_path("moto")
     with pytest.raises(StorageError, match="no-such-bucket"):

@@ -20,7 +20,7 @@ from penstock import options as o
 from penstock.commit.locks.lease import Lease, Waits
 from penstock.commit.locks.lock import LockContext, LockHolder, LockProvider
 from penstock.errors import AlreadyExists, OptionError
-from penstock.storage import FileInfo, join, open_storage
+from penstock.storage import FileInfo, check_conditional_put, join, open_storage
 
 _NAME = "lock"
 #: A guard whose contender has died is ignored after this time, or after the expiry of the lock if that is longer.
@@ -54,13 +54,18 @@ class FileSystemLock(LockProvider):
         return f"file {self._path}"
 
     def check(self) -> None:
-        """Raise OptionError if there is a folder where the lock file should be."""
+        """Raise OptionError if there is a folder where the lock file should be; Unsupported as `check_store`."""
+        self.check_store()
         found = self._storage.stat(self._path)
         if found is not None and found.is_dir:
             raise OptionError(
                 f"{self._path} is a folder, not a lock file: set {o.LOCK_FILESYSTEM_PATH.key} to a folder in which Penstock can "
                 f"create the file {_NAME!r}"
             )
+
+    def check_store(self) -> None:
+        """Raise Unsupported if the store of the lock file ignores conditional puts: two contenders would both create the file."""
+        check_conditional_put(self._storage, self._folder)
 
     def _take(self, mine: LockHolder, deadline_s: float) -> bool:
         self.check()

@@ -185,6 +185,12 @@ class LockProvider(ABC):
     def check(self) -> None:  # noqa: B027
         """Raise an error if the lock cannot work, for example because its server does not answer. The lock is not acquired."""
 
+    def check_store(self) -> None:  # noqa: B027
+        """Raise Unsupported if the lock lies on a store that ignores conditional puts. Locks elsewhere always pass.
+
+        Called before every write and table service. The answer of a store is remembered.
+        """
+
     def renew(self) -> bool:
         """Prolong the lease of the lock now; return whether the lock is still held.
 

@@ -25,7 +25,8 @@ from penstock import options as o
 from penstock.commit.locks.lease import Lease, Waits, Watch
 from penstock.commit.locks.lock import LockContext, LockHolder, LockProvider
 from penstock.errors import AlreadyExists, OptionError, Unsupported
-from penstock.storage import join
+from penstock.storage import check_conditional_put, join
+from penstock.timeline.store import FOLDER
 
 _FOLDER = ".hoodie/.aux/locks"
 _HUDI_LOCK = ".hoodie/.locks/table_lock.json"
@@ -104,13 +105,18 @@ class StorageLock(LockProvider):
         return self._number
 
     def check(self) -> None:
-        """Raise Unsupported if the table has the lock file of Hudi 1.x, which this lock does not exclude."""
+        """Raise Unsupported if the table has the lock file of Hudi 1.x, which this lock does not exclude, or as `check_store`."""
+        self.check_store()
         path = join(self.context.base_path, _HUDI_LOCK)
         if self._storage.stat(path) is not None:
             raise Unsupported(
                 f"the table has the storage lock of Hudi 1.x ({path}), which does not exclude Penstock's: use another lock for "
                 f"both ({o.LOCK.key}=zookeeper or dynamodb), or delete the file if no writer of Hudi uses it any more"
             )
+
+    def check_store(self) -> None:
+        """Raise Unsupported if the table's store ignores conditional puts: two contenders would create the same lease file."""
+        check_conditional_put(self._storage, join(self.context.base_path, FOLDER))
 
     def _take(self, mine: LockHolder, deadline_s: float) -> bool:
         waits = Waits(self.context.options, deadline_s)
