@@ -27,12 +27,13 @@ from penstock.commit.early_conflicts import EarlyConflicts, detects_early
 from penstock.commit.heartbeat import Heartbeat, check_alive
 from penstock.commit.modes import is_lazy, is_optimistic
 from penstock.commit.overlap import ConcurrentCommit, check_overlap, check_schema
+from penstock.commit.publish_alone import publish_alone
 from penstock.commit.row_ages import measure_row_ages
 from penstock.commit.run_hooks import run_after_hooks, run_before_hooks
 from penstock.commit.swap_tables import final_table_path
 from penstock.commit.table_lock import check_still_held, locked
 from penstock.commit.undone_commits import check_still_there
-from penstock.errors import AlreadyExists, CommitUnknown, StorageError, WriteConflict
+from penstock.errors import CommitUnknown, StorageError, WriteConflict
 from penstock.filegroup.markers import MarkerStyle
 from penstock.filegroup.partitions import check_not_nested, withdraw_partition
 from penstock.hooks import HookContext, LockUse, PendingCommit, PublishedCommit, TableReader
@@ -415,45 +416,16 @@ class Change:
             raise WriteConflict(f"another process took the run of {self.instant.file_name} for dead and rolled it back")
 
     def _create_completed_file(self, content: bytes) -> None:
-        """Create the completed file, which makes the change visible to readers.
+        """Create the completed file of a change without concurrent writers.
 
         Args:
             content: the commit metadata as JSON.
         """
-        completed = self.instant.in_state(State.COMPLETED)
-        storage = self.table.storage
-        path = instant_path(self.table.base_path, completed)
-        require_pending(storage, self.table.base_path, self.instant)
-        self._check_run()
-        # Set before the call: if the call fails the file may be there all the same, and then nothing may be taken back.
-        self._is_publishing = True
-        try:
-            storage.write_new(path, content)
-        except AlreadyExists:
-            self._check_own_content(path, content)
-        except StorageError as e:
-            raise self._unknown(path, e) from e
 
-    def _check_own_content(self, path: str, content: bytes) -> None:
-        """Raise WriteConflict if the completed file at `path` has other content than `content`: another process created it.
+        def begin_publishing() -> None:
+            self._is_publishing = True
 
-        Called when the completed file already exists. If the content is the same, this change created the file: the storage
-        repeated a call whose answer was lost. No other process writes the same file names and durations.
-        """
-        try:
-            stored = self.table.storage.read(path)
-        except (StorageError, FileNotFoundError) as e:
-            raise self._unknown(path, e) from e
-        if stored != content:
-            raise WriteConflict(f"{path} was published by another process; look at it before running the write again")
-
-    @staticmethod
-    def _unknown(path: str, error: Exception) -> CommitUnknown:
-        """Return the error for a completed file at `path` that may or may not exist, because the storage failed with `error`."""
-        return CommitUnknown(
-            f"publishing the write failed ({error}). Look for the file {path}: if it is there the write is done, "
-            "otherwise run it again"
-        )
+        publish_alone(self.table, self.instant, content, self._heartbeat, self._check_run, begin_publishing)
 
     def withdraw(self) -> None:
         """Delete the data files and the inflight file of this change. The requested file, staged rows and heartbeat stay.

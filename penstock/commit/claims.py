@@ -111,7 +111,7 @@ def run_transaction(table: TableState, check: Callable[[Timeline], Completed | N
         if own is not None and own.time in timeline.completed_times:
             return  # this process was stopped after its claim, and others went on
         if own is not None and is_unsure and own.time not in timeline.pending_times:
-            raise CommitUnknown(_describe_gone(table, own.file_name))
+            raise CommitUnknown(describe_gone(table, own.file_name))
         completed = check(timeline)
         own = completed.instant if completed is not None else None
         claim = Claim(claim_id, before.claim_id if before else "")
@@ -146,10 +146,10 @@ def _create_own_completed_file(table: TableState, claim: Claim) -> None:
             "creates it. Do not run this write again"
         ) from e
     if not is_there:
-        raise CommitUnknown(_describe_gone(table, claim.file_name))
+        raise CommitUnknown(describe_gone(table, claim.file_name))
 
 
-def _describe_gone(table: TableState, file_name: str) -> str:
+def describe_gone(table: TableState, file_name: str) -> str:
     """Return the message about a commit whose instant is gone although this process has, or may have, claimed it."""
     return (
         f"this process was stopped while it published {file_name} of {table.base_path}, and the instant is gone: the commit may "

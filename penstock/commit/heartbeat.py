@@ -11,6 +11,7 @@ Writers of real Hudi have heartbeats only under the lazy policy for failed write
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -85,6 +86,7 @@ class Heartbeat:
     def __init__(self, table: TableState, *, expects_others: bool | None = None) -> None:
         self._table = table
         self._time = ""
+        self._last_beat_s: float | None = None
         expects = is_optimistic(table) if expects_others is None else expects_others
         self._owner = Owner(this_process(), clock.new_uuid(), expects)
         self._done = threading.Event()
@@ -104,12 +106,14 @@ class Heartbeat:
         if self._time:
             delete_heartbeat(self._table.storage, self._table.base_path, self._time)
             self._time = ""
+        began_s = clock.elapsed_s()
         try:
             # Never replaced: two writers may try the same time, and the file of the one that gets it must stay.
             self._table.storage.write_new(heartbeat_path(self._table.base_path, time), self._owner.encode())
         except AlreadyExists:
             return False
         self._time = time
+        self._last_beat_s = began_s
         return True
 
     def announce_run(self, time: str) -> None:
@@ -140,7 +144,14 @@ class Heartbeat:
 
     def beat(self) -> None:
         """Replace the heartbeat file, so that its modification time is now."""
+        began_s = clock.elapsed_s()
         self._table.storage.replace(heartbeat_path(self._table.base_path, self._time), self._owner.encode())
+        self._last_beat_s = began_s
+
+    @property
+    def age_s(self) -> float:
+        """The seconds since the last beat was sent to the storage; infinite before the first. The file is not older."""
+        return math.inf if self._last_beat_s is None else clock.elapsed_s() - self._last_beat_s
 
     def stop(self) -> None:
         """Stop the thread that replaces the heartbeat file. The file stays and expires."""

@@ -39,7 +39,8 @@ def open_write(storage: Storage, base_path: str, instant: str, style: MarkerStyl
 def seal(storage: Storage, base_path: str, instant: str) -> bool:
     """Seal a write: delete the file `open` in its work folder. From then on the tasks of the write may create no data files.
 
-    Return whether the file existed. False means that the write was already sealed, or that Hudi wrote it.
+    Return whether the file existed. False means that the write was already sealed, or that Hudi wrote it. On an object store two
+    processes that seal at the same moment may both get True, so publishing does not rely on it (`publish_alone.py`).
     """
     return storage.delete(open_file(base_path, instant))
 

@@ -11,7 +11,14 @@ from penstock.storage.conditional_put import check_conditional_put
 from penstock.storage.left_over_uploads import abort_uploads
 from penstock.storage.local import LocalStorage, temporary_folder
 from penstock.storage.memory import MemoryStorage
-from penstock.storage.object_store import ObjectStorage, copy_files, delete_trees, has_whole_files, list_tree_without
+from penstock.storage.object_store import (
+    ObjectStorage,
+    copy_files,
+    delete_trees,
+    has_whole_files,
+    list_tree_without,
+    write_new_within,
+)
 from penstock.storage.schemes import REMOTE_STORAGES, STORAGES, explain_storage, open_storage, use_session_settings
 
 __all__ = [
@@ -37,4 +44,5 @@ __all__ = [
     "temporary_folder",
     "use_session_settings",
     "walk",
+    "write_new_within",
 ]

@@ -120,18 +120,25 @@ class ObjectStorage:
         """Do nothing: an object is durable when its request was answered."""
 
     def write_new(self, path: str, data: bytes) -> None:
+        """Create a file with a conditional put. Raises AlreadyExists, CommitUnknown."""
+        self._write_new(path, data, self.settings.retry_ms)
+
+    def _write_new(self, path: str, data: bytes, retry_ms: int) -> None:
         """Create a file with a conditional put.
 
         If the store does not answer, the put may have taken effect or not. Then the object is read: its metadata has the id of
         the call of `write_new` that created the object. If it is the id of this call, the put has succeeded. If it is another
         id, the name is taken. If there is no object, the put is repeated.
 
+        Args:
+            retry_ms: the put is repeated within this time.
+
         Raises:
             AlreadyExists: the path is taken.
             CommitUnknown: the put was not answered, and the object cannot be read either.
         """
         creator = clock.new_uuid()
-        deadline = clock.monotonic_s() + self.settings.retry_ms / 1000
+        deadline = clock.monotonic_s() + retry_ms / 1000
         pause_s = _FIRST_PAUSE_S
         is_unknown = False
         while True:
@@ -391,6 +398,14 @@ def copy_files(storage: Storage, pairs: Sequence[tuple[str, str]]) -> None:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for copied in [pool.submit(storage.copy, path, to) for path, to in pairs]:
             copied.result()
+
+
+def write_new_within(storage: Storage, path: str, data: bytes, most_ms: int) -> None:
+    """Create a file as `Storage.write_new` does. On an object store the put is repeated for `most_ms` milliseconds at most."""
+    if isinstance(storage, ObjectStorage):
+        storage._write_new(path, data, min(most_ms, storage.settings.retry_ms))
+    else:
+        storage.write_new(path, data)
 
 
 def has_whole_files(storage: Storage) -> bool:

@@ -34,6 +34,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 _HOP_HEADERS = {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "proxy-connection"}
 #: Credentials of S3 for a server that does not check them.
 _ANY_KEY = "AWS4-HMAC-SHA256 Credential=k/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
+_HOLD_SECONDS_MAX = 120
 _CODES = {500: "InternalError", 503: "SlowDown", 429: "TooManyRequests", 403: "AccessDenied", 412: "PreconditionFailed"}
 
 
@@ -55,7 +56,7 @@ class Fault:
     """What happens to a request.
 
     Attributes:
-        name: `answer`, `answer_after`, `drop_before`, `drop_after`, `truncate`, `corrupt`, `stall` or `stale`.
+        name: `answer`, `answer_after`, `drop_before`, `drop_after`, `hold`, `truncate`, `corrupt`, `stall` or `stale`.
         status: of the answer, for the first two.
         code: the store's own code in the answer, such as `ExpiredToken`.
         seconds: the length of a stall.
@@ -70,6 +71,8 @@ class Fault:
     DROP_BEFORE: ClassVar[Fault]
     #: The store executes the request; then the connection ends without an answer.
     DROP_AFTER: ClassVar[Fault]
+    #: The request reaches the store only after `CountingProxy.release`.
+    HOLD: ClassVar[Fault]
     #: The answer ends in the middle of its body.
     TRUNCATE: ClassVar[Fault]
     #: A byte in the middle of the answer's body is changed.
@@ -97,6 +100,7 @@ class Fault:
 
 Fault.DROP_BEFORE = Fault("drop_before")
 Fault.DROP_AFTER = Fault("drop_after")
+Fault.HOLD = Fault("hold")
 Fault.TRUNCATE = Fault("truncate")
 Fault.CORRUPT = Fault("corrupt")
 Fault.STALE = Fault("stale")
@@ -136,6 +140,7 @@ class CountingProxy:
     _planned: list[_Planned] = field(default_factory=list)
     _always: Fault | None = None
     _first_answers: dict[tuple[str, str], _Answer] = field(default_factory=dict)
+    _released: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _server: ThreadingHTTPServer | None = None
 
@@ -217,6 +222,10 @@ class CountingProxy:
         with self._lock:
             self._always = fault
 
+    def release(self) -> None:
+        """Forward the requests that are held, now and later."""
+        self._released.set()
+
     def heal(self) -> None:
         """Forget all faults."""
         with self._lock:
@@ -297,6 +306,9 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.name in ("stall", "drop_before"):
             self._drop()
             return None
+        if fault.name == "hold":
+            self.proxy._released.wait(_HOLD_SECONDS_MAX)
+            return self._send(self._forward(body))
         answer = self._forward(body)
         if fault.name == "answer_after":
             return self._send_error(fault)

@@ -40,7 +40,7 @@ from penstock.index import make_index
 from penstock.index.consistent_hashing import drop_changed_rings
 from penstock.services.rollback.completed import confirm_rollback
 from penstock.services.rollback.plan import plan_rollback
-from penstock.storage import Storage, abort_uploads, join
+from penstock.storage import Storage, abort_uploads, has_whole_files, join
 from penstock.table.state import TableState
 from penstock.timeline.instant import Action, Instant, State
 from penstock.timeline.rollback_file import target_of
@@ -86,13 +86,17 @@ def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) 
 def _take_turn(table: TableState, instant: Instant) -> None:
     """Make sure that a pending write, which is about to be rolled back, is not published any more by its own writer.
 
-    The write is marked as undone, in a transaction of the table (`commit/claims.py`). Do nothing on a table without claims,
-    which are files that only writers with optimistic concurrency control create.
+    The write is marked as undone, in a transaction of the table (`commit/claims.py`). A table without claims, which are files
+    that only writers with optimistic concurrency control create, has no transactions. On an object store, where a put may be
+    late, look for the completed file after the mark (`commit/publish_alone.py`).
 
     Raises:
         TableChanged: the writer published the write just now.
     """
     if not has_claims(table):
+        if has_whole_files(table.storage):
+            mark_undone(table, instant.time)
+            _check_not_completed(table, instant)
         return
 
     def check(timeline: Timeline) -> None:
@@ -109,6 +113,13 @@ def _take_turn(table: TableState, instant: Instant) -> None:
     except BaseException:
         delete_undone_mark(table, instant.time)
         raise
+
+
+def _check_not_completed(table: TableState, instant: Instant) -> None:
+    """Raise TableChanged, and delete the mark of the rollback, if the pending write is completed now."""
+    if table.storage.stat(instant_path(table.base_path, instant.in_state(State.COMPLETED))) is not None:
+        delete_undone_mark(table, instant.time)
+        raise TableChanged(f"write {instant.time} of {table.base_path} completed just now and is not rolled back")
 
 
 def run_rollback(
@@ -147,9 +158,9 @@ def run_rollback(
     storage.delete(instant_path(base_path, failed.in_state(State.INFLIGHT)))
     if not keeps_plan and failed.action not in _PLANNED:
         storage.delete(instant_path(base_path, failed.in_state(State.REQUESTED)))
-    if has_claims(table):
-        # A process that stopped after its claim may have created the completed file again. It deletes the file itself if it
-        # finds the requested file gone.
+    if has_claims(table) or has_whole_files(storage):
+        # A process that stopped after its claim, or whose put was late, may have created the completed file since. It deletes the
+        # file itself if it finds the requested file gone.
         storage.delete(instant_path(base_path, failed))
     delete_markers(storage, base_path, failed.time)
     delete_heartbeat(storage, base_path, failed.time)
