@@ -50,6 +50,11 @@ def new_uuid() -> str:
     return str(uuid.uuid4())
 
 
+def derive_uuid(seed: str, name: str) -> str:
+    """Return the id that belongs to a name. The same seed, itself an id, and name always have the same id."""
+    return str(uuid.uuid5(uuid.UUID(seed), name))
+
+
 def random_fraction() -> float:
     """Return a random number from 0 to 1, for waits that must differ between processes."""
     return random.random()

@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock import clock
 from penstock.filegroup.base_read import open_base_file
 from penstock.filegroup.fill_meta_columns import KEY_COLUMN, add_file_columns, add_null_meta_columns, schema_with_meta, stamp_rows
 from penstock.filegroup.key_changes import KeyChange
@@ -232,7 +231,7 @@ class RollingWriter:
         self._partition_path = partition_path
         self._only_file_id = file_id
         self._old = old
-        self._file_id_prefix = clock.new_uuid()
+        self._file_id_prefix = output.make_file_id_prefix(partition_path)
         self._files = 0
         self._open: BaseFileWriter | None = None
         #: The mean size of a row in the files so far; None before the first row group is written.

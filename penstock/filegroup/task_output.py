@@ -8,6 +8,7 @@ it: tasks of the write may create no more files. If a task creates a file later,
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -55,6 +56,8 @@ class FileSettings:
     #: The number of the first task. Greater than 0 if the write keeps files of an earlier attempt: sequence numbers in them hold
     #: smaller numbers.
     first_task: int = 0
+    #: The seed of the ids of new file groups. Every run of the write's tasks has another one.
+    file_id_seed: str = field(default_factory=clock.new_uuid)
 
 
 class TaskOutput:
@@ -74,6 +77,8 @@ class TaskOutput:
         self.key_changes = KeyChangeWriter(settings.storage, settings.key_changes_folder)
         self._next_row = 0
         self._next_key = 0
+        #: How many prefixes of file ids were made for each partition path.
+        self._prefixes: Counter[str] = Counter()
         self._announced: set[str] = set()
         self._announcements = 0
         self._created: list[str] = []
@@ -99,6 +104,17 @@ class TaskOutput:
         numbers = np.arange(self._next_key, self._next_key + count)
         self._next_key += count
         return pa.chunked_array([sequence_numbers(self.settings.instant, self.task, numbers)])
+
+    def make_file_id_prefix(self, partition_path: str) -> str:
+        """Return a new prefix for the ids of new file groups in a partition. Another attempt of this task gets the same ones.
+
+        An attempt may have stood still, and put a file on an object store after the commit. A file group that has this file too
+        has two base files with the same rows, of which readers take one. In a file group of its own the rows would be read twice.
+        """
+        self._prefixes[partition_path] += 1
+        stage = self.write_token.split("-")[1]
+        name = f"{self.task}-{stage}-{self._prefixes[partition_path]}-{partition_path}"
+        return clock.derive_uuid(self.settings.file_id_seed, name)
 
     def announce(self, file_paths: Sequence[str], kind: MarkerType) -> None:
         """Write the markers of data files, all at once, before the files are created.

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock import clock
 from penstock.filegroup.base_write import RollingWriter
 from penstock.filegroup.log.write import LogSettings, LogWriter
 from penstock.filegroup.model import FileSlice
@@ -185,7 +184,7 @@ class RollingLogWriter:
         self._settings = settings
         self._open = LogWriter(output, target, settings) if target else None
         self._has_stored_rows = target is not None
-        self._file_id_prefix = clock.new_uuid()
+        self._file_id_prefix = output.make_file_id_prefix(partition_path)
         self._groups = 0
         self._stats: list[WriteStat] = []
 
