@@ -14,7 +14,7 @@ from enum import Enum
 import pyarrow as pa
 
 from penstock.filegroup.markers import work_folder
-from penstock.storage import Storage, join, open_arrow_file
+from penstock.storage import Storage, join, open_arrow_file, write_batch
 
 _SCHEMA = pa.schema([("key", pa.string())])
 
@@ -53,7 +53,8 @@ class KeyChangeWriter:
             sink = self._storage.create(_path(self._folder, change, file_name))
             self._open[change, file_name] = sink, pa.ipc.new_file(sink, _SCHEMA)
         _, writer = self._open[change, file_name]
-        writer.write_table(pa.table([keys.cast(pa.string())], schema=_SCHEMA))
+        for batch in pa.table([keys.cast(pa.string())], schema=_SCHEMA).to_batches():
+            write_batch(self._storage, writer, batch)
 
     def close(self) -> None:
         """Close all open key change files."""

@@ -5,7 +5,7 @@
 `hdfs.py`. `settings.py` finds the settings of the last two.
 """
 
-from penstock.storage.arrow_files import ArrowFile, open_arrow_file
+from penstock.storage.arrow_files import ArrowFile, open_arrow_file, write_batch
 from penstock.storage.base import FileInfo, Storage, is_file, join, walk
 from penstock.storage.conditional_put import check_conditional_put
 from penstock.storage.left_over_uploads import abort_uploads
@@ -44,5 +44,6 @@ __all__ = [
     "temporary_folder",
     "use_session_settings",
     "walk",
+    "write_batch",
     "write_new_within",
 ]

@@ -1,9 +1,16 @@
-"""`open_arrow_file`: reads the Arrow IPC files that a write keeps while it runs, such as staged rows. Damage is a typed error."""
+"""Arrow IPC files that a write keeps while it runs, such as staged rows. Damage is a typed error.
+
+On an object store `write_batch` stores a checksum with each record batch, because a file that was damaged on its way could hold
+other rows without an error. `open_arrow_file` reads the files and compares the checksums. A checksum is the CRC-32 of the schema
+and the batch as Arrow encodes them. A batch that was read is encoded as the batch that was written. Disks have no checksums: they
+are mapped, and not read twice.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import threading
+import zlib
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +26,8 @@ from penstock.storage.range_reader import TAIL_BYTES
 #: Files of object stores up to this size are kept: one request fetches all of it. Tasks of a write read the same staged files.
 _KEPT_FILE_BYTES = TAIL_BYTES
 _KEPT_BYTES = 32 * 1024 * 1024
+#: The name of a checksum in the metadata of a record batch.
+_CHECKSUM = b"penstock.crc32"
 _kept: OrderedDict[tuple[Storage, str], bytes] = OrderedDict()
 _kept_lock = threading.Lock()
 #: One lock for each file that is being fetched, so that threads that want the same file fetch it once.
@@ -40,12 +49,29 @@ class ArrowFile:
     def get_batch(self, number: int) -> pa.RecordBatch:
         """Return one record batch. Raises CorruptFile if it is damaged."""
         with _damage_named(self.path):
-            return self._reader.get_batch(number)
+            batch, metadata = self._reader.get_batch_with_custom_metadata(number)
+            stored = (metadata or {}).get(_CHECKSUM)
+            if stored is not None and stored != _checksum(batch):
+                raise ValueError(f"the checksum of record batch {number} is wrong")
+            return batch
 
     def read_all(self) -> pa.Table:
         """Return all rows. Raises CorruptFile if the file is damaged."""
-        with _damage_named(self.path):
-            return self._reader.read_all()
+        batches = [self.get_batch(number) for number in range(self.num_record_batches)]
+        return pa.Table.from_batches(batches, self._reader.schema)
+
+
+def write_batch(storage: Storage, writer: pa.ipc.RecordBatchFileWriter, batch: pa.RecordBatch) -> None:
+    """Append a record batch to an Arrow IPC file on this storage; on an object store with its checksum."""
+    if isinstance(storage, ObjectStorage):
+        writer.write_batch(batch, custom_metadata={_CHECKSUM: _checksum(batch)})
+    else:
+        writer.write_batch(batch)
+
+
+def _checksum(batch: pa.RecordBatch) -> bytes:
+    """Return the CRC-32 of a record batch and its schema, as decimal digits."""
+    return str(zlib.crc32(batch.serialize(), zlib.crc32(batch.schema.serialize()))).encode()
 
 
 def open_arrow_file(storage: Storage, path: str) -> ArrowFile:

@@ -24,7 +24,7 @@ from penstock.formats.parquet import ROW_GROUP_ROWS
 from penstock.merge.kernels.gather import OFFSETS_REACH, Positions, take_rows
 from penstock.services.clustering.rewrite_group import RewriteSettings, in_order, read_slice, write_groups
 from penstock.services.clustering.row_order import Ordering, columns_read, order_of, sample_of, sort_columns, sort_keys
-from penstock.storage import Storage, join, open_arrow_file
+from penstock.storage import Storage, join, open_arrow_file, write_batch
 from penstock.storage.os_errors import convert_os_errors
 from penstock.timeline.commit_file import WriteStat
 from penstock.workers.run_kernels import this_task
@@ -202,7 +202,7 @@ def _store_ranges(storage: Storage, path: str, rows: pa.Table, order: Positions,
             for position in range(start, end, ROW_GROUP_ROWS):
                 part = take_rows(rows, order[position : min(end, position + ROW_GROUP_ROWS)])
                 for batch in part.to_batches():
-                    file.write_batch(batch)
+                    write_batch(storage, file, batch)
                     written += 1
             batches_of_ranges.append((first, written))
     return batches_of_ranges

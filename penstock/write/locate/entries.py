@@ -32,7 +32,7 @@ from penstock.merge.kernels.gather import Positions
 from penstock.merge.merger import Merger
 from penstock.merge.row_choice import Fate, Fates
 from penstock.options.operation import Operation
-from penstock.storage import Storage, join, open_arrow_file
+from penstock.storage import Storage, join, open_arrow_file, write_batch
 from penstock.storage.os_errors import convert_os_errors
 from penstock.table.state import TableState
 from penstock.timeline.instant import Action, State
@@ -241,7 +241,8 @@ def look_up_keys(task: EntryTask) -> EntryResult:
     file = name_of_attempt(task.file_prefix)
     storage = task.loading.staging.storage
     with convert_os_errors(file), storage.create(file) as sink, pa.ipc.new_file(sink, _ANSWERS) as writer:
-        writer.write_batch(pa.record_batch([pa.array(rows), pa.array(places), pa.array(fates)], schema=_ANSWERS))
+        batch = pa.record_batch([pa.array(rows), pa.array(places), pa.array(fates)], schema=_ANSWERS)
+        write_batch(storage, writer, batch)
     return EntryResult(file, list(number_by_group), len(rows))
 
 

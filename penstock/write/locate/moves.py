@@ -33,7 +33,7 @@ from penstock.filegroup.model import FileSlice
 from penstock.merge.kernels.gather import Flags, Positions, have_same_values, take_rows
 from penstock.merge.kernels.marks import FRESH, GONE, MADE, drop_marks
 from penstock.merge.row_choice import Choice
-from penstock.storage import join, open_arrow_file
+from penstock.storage import join, open_arrow_file, write_batch
 from penstock.storage.os_errors import convert_os_errors
 from penstock.workers.runner import Runner
 from penstock.write.locate.key_lookup import KeyMatches, WantedKeys, look_up
@@ -152,7 +152,8 @@ def find_moves(task: MoveTask) -> str:
     storage = tag.loading.staging.storage
     with convert_os_errors(path), storage.create(path) as sink, pa.ipc.new_file(sink, moves[0].schema) as writer:
         for rows in moves:
-            writer.write_table(rows)
+            for batch in rows.to_batches():
+                write_batch(storage, writer, batch)
     return path
 
 
@@ -324,5 +325,5 @@ def _write_by_path(
             for part in split_row_numbers(np.flatnonzero(path_of_row == number)):
                 for batch in take_rows(rows, source[part]).combine_chunks().to_batches():
                     pieces.append(Piece(path, file, len(pieces), batch.num_rows, batch.nbytes))
-                    writer.write_batch(batch)
+                    write_batch(staging.storage, writer, batch)
     return pieces

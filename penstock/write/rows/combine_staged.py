@@ -22,7 +22,7 @@ from penstock.merge.kernels.gather import Flags, take_rows, to_array
 from penstock.merge.kernels.marks import FRESH, GONE
 from penstock.merge.kernels.ordering import check_ordering_values
 from penstock.merge.merger import Merger
-from penstock.storage import join
+from penstock.storage import join, write_batch
 from penstock.storage.os_errors import convert_os_errors
 from penstock.workers.run_kernels import this_task
 from penstock.write.rows.combine import combine_rows, wants_one_row_per_key
@@ -188,7 +188,7 @@ def _stage_again(task: FoldTask, batch: FoldedBatch, rows: pa.Table, keys: pa.Ar
                 for staged in table.to_batches():
                     bucket = task.pieces[0].bucket
                     pieces.append(Piece(path, file_name, len(pieces), staged.num_rows, staged.nbytes, bucket=bucket))
-                    writer.write_batch(staged)
+                    write_batch(task.staging.storage, writer, staged)
         if writer is not None:
             writer.close()
     return pieces

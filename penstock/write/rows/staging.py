@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from penstock.filegroup.markers import work_folder
 from penstock.index.bucket_hash import Buckets
-from penstock.storage import ArrowFile, Storage, has_whole_files, join, open_arrow_file
+from penstock.storage import ArrowFile, Storage, has_whole_files, join, open_arrow_file, write_batch
 from penstock.storage.os_errors import convert_os_errors
 from penstock.workers.driver_limit import fits_on_driver
 from penstock.workers.part_scope import shared_in_part
@@ -335,7 +335,7 @@ class _StagedFile:
             self._sink = self._staging.storage.create(self._name)
             self._writer = pa.ipc.new_file(self._sink, table.schema)
         (batch,) = table.to_batches()
-        self._writer.write_batch(batch)
+        write_batch(self._staging.storage, self._writer, batch)
         self._batches += 1
         self._next = _WaitingRows()
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from penstock.merge.kernels.gather import Positions
 from penstock.merge.row_choice import Fate, Fates
-from penstock.storage import Storage, open_arrow_file
+from penstock.storage import Storage, open_arrow_file, write_batch
 from penstock.storage.os_errors import convert_os_errors
 from penstock.workers.run_kernels import this_task
 
@@ -104,7 +104,8 @@ class HitFile:
     key, may follow as the last batch.
     """
 
-    def __init__(self, writer: pa.ipc.RecordBatchFileWriter) -> None:
+    def __init__(self, storage: Storage, writer: pa.ipc.RecordBatchFileWriter) -> None:
+        self._storage = storage
         self._writer = writer
 
     def write_hits(self, hits: Hits) -> None:
@@ -121,7 +122,8 @@ class HitFile:
 
     def _write(self, old: Positions, new: Positions, fates: Fates) -> None:
         """Append one record batch to the file. Its columns are the stored row numbers, the incoming row numbers and the fates."""
-        self._writer.write_batch(pa.record_batch([pa.array(old), pa.array(new), pa.array(fates)], schema=_HITS))
+        batch = pa.record_batch([pa.array(old), pa.array(new), pa.array(fates)], schema=_HITS)
+        write_batch(self._storage, self._writer, batch)
 
 
 @contextmanager
@@ -131,7 +133,7 @@ def create_hit_file(storage: Storage, path: str) -> Iterator[HitFile]:
     The file is closed when the `with` block ends.
     """
     with convert_os_errors(path), storage.create(path) as sink, pa.ipc.new_file(sink, _HITS) as writer:
-        yield HitFile(writer)
+        yield HitFile(storage, writer)
 
 
 def read_hit_file(storage: Storage, path: str, *, lists_rows: bool) -> tuple[list[Hits], Positions]:
@@ -181,7 +183,7 @@ def write_new_rows_file(storage: Storage, path: str, new_rows: Positions, elsewh
     """
     with convert_os_errors(path), storage.create(path) as sink, pa.ipc.new_file(sink, _ROWS) as writer:
         for rows in (new_rows, elsewhere):
-            writer.write_batch(pa.record_batch([pa.array(rows)], schema=_ROWS))
+            write_batch(storage, writer, pa.record_batch([pa.array(rows)], schema=_ROWS))
 
 
 def read_new_rows(storage: Storage, rows: NewRowRange) -> Positions:
