@@ -85,6 +85,10 @@ _PROVIDER_KINDS = {
 }
 
 
+#: Keys of a profile that say how to get temporary keys.
+_PROFILE_WAYS = ("role_arn", "sso_session", "sso_start_url", "credential_process", "web_identity_token_file")
+
+
 def find_s3_settings(bucket: str, sources: Sources) -> ClientSettings:
     """Return the settings of the client for a bucket, as found in `sources`, the places where settings are looked up.
 
@@ -93,6 +97,7 @@ def find_s3_settings(bucket: str, sources: Sources) -> ClientSettings:
         Unsupported: a credentials provider is not known.
     """
     sources.hadoop = _with_bucket_settings(bucket, sources.hadoop)
+    sources.site = _with_bucket_settings(bucket, sources.site)
     _load_profile(sources)
     config = {**_find_endpoint(bucket, sources)}
     credentials = _find_credentials(sources)
@@ -181,15 +186,33 @@ def _find_credentials(sources: Sources) -> dict[str, str] | None:
     """
     if sources.get_flag(ANONYMOUS):
         return None
-    for kind in _provider_kinds(sources):
+    kinds = _provider_kinds(sources)
+    for kind in kinds:
         if kind == "anonymous":
             sources.add(ANONYMOUS.name, "true", "the setting fs.s3a.aws.credentials.provider")
             return None
         keys = _keys_of_one_place(sources, kind)
         if keys:
             return keys
+    if not {_ANYWHERE, "profile"}.isdisjoint(kinds):
+        _check_profile(sources)
     sources.add("s3 credentials", "role of the machine, container or service", "the machine")
     return {}
+
+
+def _check_profile(sources: Sources) -> None:
+    """Raise Unsupported if the profile gets its keys in a way that Penstock does not have.
+
+    Called if no place has keys. The role of the machine must not be taken for that of the profile.
+    """
+    for key in _PROFILE_WAYS:
+        if key in sources.profile:
+            name = sources.profile_origin
+            raise Unsupported(
+                f"the {name} gets its keys by {key}, which Penstock does not do; put the keys into the environment with: "
+                'eval "$(aws configure export-credentials --format env)" (with --profile NAME), or name another profile with '
+                f"{PROFILE.places}"
+            )
 
 
 def _provider_kinds(sources: Sources) -> list[str]:

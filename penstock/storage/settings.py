@@ -1,8 +1,8 @@
 """Finds the settings of a remote storage, in three places in a fixed order.
 
-The places are: the Hadoop settings of the session (`fs.s3a.*`, `fs.gs.*`, `fs.azure.*`, `dfs.*`), the environment and files of
-the cloud (`AWS_*`, `~/.aws`, `GOOGLE_APPLICATION_CREDENTIALS`, `AZURE_*`), and the options `penstock.storage.*`. The first place
-that has the setting wins. `Found` records the place, for error messages and for `explain`.
+The places are: the Hadoop settings (`fs.s3a.*`, `fs.gs.*`, `fs.azure.*`, `dfs.*`) of the session, then of `core-site.xml`; the
+environment and files of the cloud (`AWS_*`, `~/.aws`, `GOOGLE_APPLICATION_CREDENTIALS`, `AZURE_*`); and the options
+`penstock.storage.*`. The first place that has the setting wins. `Found` records the place, for messages and for `explain`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from penstock.errors import OptionError
 from penstock.options import Option
 from penstock.options.option import to_raw
+from penstock.storage.core_site import read_core_site
 
 MASK = "***"
 #: Spark takes Hadoop's settings with this prefix.
@@ -70,6 +71,9 @@ class Sources:
     hadoop: Mapping[str, str]
     options: Mapping[str, str]
     environment: Mapping[str, str]
+    #: Hadoop's settings in `core-site.xml`, and the path of that file.
+    site: Mapping[str, str] = field(default_factory=dict)
+    site_path: str = ""
     profile: Mapping[str, str] = field(default_factory=dict)
     profile_origin: str = ""
     found: list[Found] = field(default_factory=list)
@@ -89,7 +93,8 @@ class Sources:
                 options[key] = value
             else:
                 hadoop[key.removeprefix(_SPARK_PREFIX)] = value
-        return cls(hadoop, options, os.environ if environment is None else environment)
+        environment = os.environ if environment is None else environment
+        return cls(hadoop, options, environment, *read_core_site(environment))
 
     def get(self, setting: Setting) -> str | None:
         """Return the value of a setting from the first place that has it, and record it in `found`; None if no place has it."""
@@ -97,6 +102,7 @@ class Sources:
             setting,
             [
                 *((self.hadoop, key, f"the setting {key}") for key in setting.hadoop),
+                *((self.site, key, f"{key} in {self.site_path}") for key in setting.hadoop),
                 *((self.environment, key, f"the environment variable {key}") for key in setting.environment),
                 *((self.profile, key, f"{key} of {self.profile_origin}") for key in setting.profile),
                 *self._option_place(setting),

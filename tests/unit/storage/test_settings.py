@@ -75,6 +75,57 @@ def test_the_settings_of_a_bucket_win_over_the_general_ones() -> None:
     assert dict(found.credentials) == {"access_key_id": "own", "secret_access_key": CANARY}
 
 
+def write_core_site(folder: Path, **settings: str) -> None:
+    folder.mkdir(parents=True)
+    properties = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in settings.items())
+    (folder / "core-site.xml").write_text(f"<?xml version='1.0'?><configuration>{properties}</configuration>")
+
+
+SITE = {
+    "fs.s3a.access.key": "site",
+    "fs.s3a.secret.key": CANARY,
+    "fs.s3a.endpoint": "http://${lake.host}:${env.LAKE_PORT}",
+    "fs.s3a.bucket.lake.endpoint.region": "eu-north-1",
+    "lake.host": "minio",
+}
+
+
+@pytest.mark.parametrize(
+    ("variable", "below"),
+    [("HADOOP_CONF_DIR", "."), ("HADOOP_HOME", "etc/hadoop"), ("SPARK_CONF_DIR", "."), ("SPARK_HOME", "conf")],
+)
+def test_settings_of_core_site_come_after_those_of_the_session(tmp_path: Path, variable: str, below: str) -> None:
+    write_core_site(tmp_path / "hadoop" / below, **SITE)
+    place = {variable: str(tmp_path / "hadoop"), "LAKE_PORT": "9000", **ENVIRONMENT_KEYS}
+    found = s3({}, place)
+    assert dict(found.credentials) == {"access_key_id": "site", "secret_access_key": CANARY}
+    assert dict(found.config) == {"endpoint": "http://minio:9000", "region": "eu-north-1"}
+    assert "core-site.xml" in found.origin("s3 access key")
+    assert CANARY not in repr(found.found)
+    assert dict(s3(HADOOP_KEYS, place).credentials)["access_key_id"] == "hadoop"
+
+
+def test_a_core_site_that_is_no_xml_is_named_and_not_quoted(tmp_path: Path) -> None:
+    (tmp_path / "core-site.xml").write_text(f"fs.s3a.secret.key={CANARY}")
+    with pytest.raises(OptionError, match="core-site.xml cannot be read") as caught:
+        s3({}, {"HADOOP_CONF_DIR": str(tmp_path)})
+    assert CANARY not in str(caught.value)
+
+
+@pytest.mark.parametrize("way", ["role_arn = arn:aws:iam::1:role/r", "sso_session = corp", "credential_process = /bin/keys"])
+@pytest.mark.parametrize("profile", ["default", "corp"])
+def test_a_profile_whose_keys_come_another_way_is_not_the_role_of_the_machine(tmp_path: Path, way: str, profile: str) -> None:
+    (tmp_path / ".aws").mkdir()
+    section = "default" if profile == "default" else f"profile {profile}"
+    (tmp_path / ".aws" / "config").write_text(f"[{section}]\n{way}\n")
+    place = {"HOME": str(tmp_path)} if profile == "default" else {"HOME": str(tmp_path), "AWS_PROFILE": profile}
+    with pytest.raises(Unsupported, match=f"profile '{profile}'.*{way.split()[0]}.*aws configure export-credentials"):
+        s3({}, place)
+    assert dict(s3({}, {**place, **ENVIRONMENT_KEYS}).credentials)["access_key_id"] == "environment"
+    role = {"fs.s3a.aws.credentials.provider": "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider"}
+    assert s3(role, place).credentials == ()
+
+
 def test_a_token_goes_with_the_keys_of_its_own_place() -> None:
     environment = {**ENVIRONMENT_KEYS, "AWS_SESSION_TOKEN": "token"}
     assert "token" not in dict(s3(HADOOP_KEYS, environment).credentials)
