@@ -9,12 +9,13 @@ from penstock.errors import OptionError
 from penstock.options import STORAGE_RETRY_MS, STORAGE_TIMEOUT_MS
 from penstock.storage.azure_settings import find_azure_settings
 from penstock.storage.base import Storage, split_scheme
+from penstock.storage.bucket_region import find_bucket_region
 from penstock.storage.gcs_settings import find_gcs_settings
 from penstock.storage.hdfs import HdfsStorage, import_hdfs_native
 from penstock.storage.hdfs_settings import find_hdfs_settings
 from penstock.storage.object_store import ObjectStorage
 from penstock.storage.object_store_client import ClientSettings, import_obstore
-from penstock.storage.s3_settings import find_s3_settings
+from penstock.storage.s3_settings import DEFAULT, REGION, find_s3_settings
 from penstock.storage.settings import Sources, explain_found
 
 
@@ -34,6 +35,7 @@ def open_object_store(path: str, sources: Sources) -> tuple[Storage, str]:
         raise OptionError(f"the path {path!r} names no bucket; write {scheme}://bucket/folder")
     settings = _find_settings(scheme, authority, sources)
     import_obstore(settings.kind)
+    settings = _with_region_of_bucket(settings, sources)
     settings = replace(
         settings,
         found=tuple(sources.found),
@@ -41,6 +43,19 @@ def open_object_store(path: str, sources: Sources) -> tuple[Storage, str]:
         retry_ms=sources.get_number(STORAGE_RETRY_MS),
     )
     return ObjectStorage(scheme, authority, settings), below
+
+
+def _with_region_of_bucket(settings: ClientSettings, sources: Sources) -> ClientSettings:
+    """Return the settings with the region of the bucket, if it is one of Amazon and no setting names the region."""
+    config = dict(settings.config)
+    if settings.kind != "s3" or "endpoint" in config or settings.origin(REGION.name) != DEFAULT:
+        return settings
+    region = find_bucket_region(settings.bucket)
+    if region is None:
+        return settings
+    sources.found = [each for each in sources.found if each.name != REGION.name]
+    sources.add(REGION.name, region, "the bucket")
+    return replace(settings, config=tuple(sorted({**config, "region": region}.items())))
 
 
 def open_hdfs(path: str, sources: Sources) -> tuple[Storage, str]:

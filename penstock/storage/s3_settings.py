@@ -61,6 +61,8 @@ SESSION_TOKEN = Setting(
     secret=True,
 )
 
+#: The place of a region that no setting names.
+DEFAULT = "the default"
 _ANYWHERE = "anywhere"
 _AMBIENT = "ambient"
 #: The last word of a provider's class name, in lower case → where the keys come from.
@@ -169,7 +171,7 @@ def _find_endpoint(bucket: str, sources: Sources) -> dict[str, str]:
             config["endpoint"] = config["endpoint"].replace("://", f"://{bucket}.", 1)
     if region is None:
         region = "us-east-1"
-        sources.add(REGION.name, region, "the default")
+        sources.add(REGION.name, region, DEFAULT)
     config["region"] = region
     return config
 

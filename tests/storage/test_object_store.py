@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.pool import Pool
@@ -13,9 +14,10 @@ from multiprocessing.pool import Pool
 import pytest
 
 from penstock.errors import AlreadyExists, OptionError, StorageError, Unsupported
-from penstock.storage import ObjectStorage, Storage, check_conditional_put, open_storage
+from penstock.storage import ObjectStorage, Storage, bucket_region, check_conditional_put, explain_storage, open_storage
 from penstock.storage.conditional_put import forget_conditional_puts
 from penstock.table.listing import _walk_folders, walk_partitions
+from tests.kit.counting_proxy import CountingProxy
 from tests.kit.hdfs import Hdfs
 from tests.kit.object_stores import CANARY, ObjectStore, s3_client
 from tests.kit.race import race, start_racers
@@ -224,6 +226,24 @@ def test_a_wrong_secret_key_is_named_and_not_shown(seaweedfs: ObjectStore) -> No
     storage, base = open_storage(seaweedfs.path(), settings)
     with pytest.raises(StorageError, match=r"fs.s3a.access.key.*(not accepted|no permission)"):
         storage.list(base)
+
+
+def test_the_region_of_a_bucket_of_amazon_is_asked_for_once_if_no_setting_names_it(
+    moto: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_CONFIG_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    bucket = f"far-{uuid.uuid4().hex[:8]}"
+    s3_client(moto).create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "ap-south-1"})
+    keys = {"fs.s3a.access.key": "k", "fs.s3a.secret.key": CANARY}
+    with CountingProxy.before(moto.port) as proxy:
+        monkeypatch.setattr(bucket_region, "_ADDRESS", f"http://127.0.0.1:{proxy.port}")
+        for _ in range(2):
+            assert "s3 region = ap-south-1 (from the bucket)" in explain_storage(f"s3a://{bucket}/t", keys)
+        assert proxy.counts == {"head": 1}
+        assert "s3 region = eu-west-1" in explain_storage(f"s3a://{bucket}/t", {**keys, "fs.s3a.endpoint.region": "eu-west-1"})
+        assert "s3 region = us-east-1 (from the default)" in explain_storage(f"s3a://not-{bucket}/t", keys)
+        assert proxy.counts == {"head": 2}
 
 
 def test_an_endpoint_that_does_not_answer_is_named() -> None:

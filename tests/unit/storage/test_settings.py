@@ -30,6 +30,12 @@ ENVIRONMENT_KEYS = {"AWS_ACCESS_KEY_ID": "environment", "AWS_SECRET_ACCESS_KEY":
 OPTION_KEYS = {"penstock.storage.s3.access.key": "option", "penstock.storage.s3.secret.key": CANARY}
 
 
+@pytest.fixture(autouse=True)
+def region(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The region of buckets that are opened here, so that Amazon is not asked for it."""
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     (tmp_path / ".aws").mkdir()
