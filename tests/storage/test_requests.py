@@ -6,6 +6,7 @@ in the commit that explains why. `make bench-requests` measures more, and real H
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,6 +27,7 @@ from penstock.storage.conditional_put import check_conditional_put
 from penstock.timeline.store import forget_instants
 from penstock.write.locate.key_lookup import WantedKeys, look_up
 from tests.crash.scenes import CHANGES, FIRST, NEW
+from tests.docs.pages import ROOT
 from tests.interop.sides import OPERATION, TRIPS_AND_METADATA
 from tests.kit.counting_proxy import CountingProxy
 from tests.kit.object_stores import ObjectStore, s3_client
@@ -33,6 +35,7 @@ from tests.table.tables import TRIPS, trips, write
 
 pytestmark = [pytest.mark.server, pytest.mark.filterwarnings("ignore:Spark cannot read")]
 
+PAGES = ("storage.md", "benchmarks/requests.md")
 MANY = 1_000
 #: Of every request, where it is measured which requests wait for others. So long that other work does not count.
 DELAY_S = 0.15
@@ -66,6 +69,17 @@ MOST = {
 }
 
 
+#: By how many requests a step may differ from the figure in the documentation.
+SCATTER = 4
+
+
+def figures_of_page() -> dict[str, int]:
+    """Return the requests of each step in the table of docs/storage.md, which is also on the page of the benchmark."""
+    rows = [re.findall(r"^\| ([a-z].*?) \| (\d+) \|", (ROOT / "docs" / page).read_text(), re.MULTILINE) for page in PAGES]
+    assert rows[0] == rows[1]
+    return {name: int(count) for name, count in rows[0]}
+
+
 @pytest.fixture(scope="module")
 def proxy(moto: ObjectStore) -> Iterator[CountingProxy]:
     with CountingProxy.before(moto.port) as proxy:
@@ -97,6 +111,10 @@ def test_each_step_takes_few_requests(side: PenstockSide, moto: ObjectStore, pro
         step()
         found[name] = proxy.total
         kinds[name] = proxy.counts
+    if kind == "COPY_ON_WRITE":
+        shown = figures_of_page()
+        stale = {name: (shown[name], count) for name, count in found.items() if abs(shown[name] - count) > SCATTER}
+        assert stale == {}, "docs/storage.md and docs/benchmarks/requests.md have other figures"
     over = {name: (found[name], most) for name, most in MOST[kind].items() if found[name] > most}
     assert over == {}, {name: kinds[name] for name in over}
     assert len(penstock.Table.open(path).check_files()) == 0
