@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,9 +12,11 @@ import pytest
 
 import penstock
 from penstock.errors import StorageError, Unsupported
+from penstock.storage import open_storage
 from penstock.storage.conditional_put import forget_conditional_puts
 from tests.kit.hdfs import Hdfs
-from tests.kit.object_stores import ObjectStore
+from tests.kit.object_stores import CANARY, ObjectStore
+from tests.storage.test_doctor import ROOT, keys_of
 
 pytestmark = pytest.mark.server
 
@@ -143,3 +148,105 @@ def test_a_bucket_that_does_not_exist_is_named(spark: Any, new_path: Callable[[s
     new_path("moto")
     with pytest.raises(StorageError, match="no-such-bucket"):
         write(spark, "s3a://no-such-bucket/table", FIRST, hoodie("COPY_ON_WRITE"))
+
+
+# --- every other operation, on SeaweedFS
+
+
+def rows_of(table: penstock.Table) -> list[Row]:
+    """Return the rows that a reader without Spark finds."""
+    found = table.to_arrow(columns=["id", "city", "ts", "fare"]).to_pylist()
+    return sorted(tuple(row.values()) for row in found)
+
+
+@pytest.mark.filterwarnings("ignore:Spark cannot read")
+def test_every_operation_works_on_an_object_store(spark: Any, new_path: Callable[[str], str]) -> None:
+    path = new_path("seaweedfs")
+    options = hoodie("COPY_ON_WRITE", hoodie__datasource__write__operation="bulk_insert")
+    write(spark, path, FIRST, options)
+    table = penstock.Table.open(path)
+    first = table.history(limit=1)[0].instant
+    overwrite = {**options, "hoodie.datasource.write.operation": "insert_overwrite"}
+    write(spark, path, [("d", "paris", 2, 4.5)], overwrite)
+    assert rows_of(table) == [FIRST[2], ("d", "paris", 2, 4.5)]
+    assert read(spark, path, **{INCREMENTAL: "incremental", BEGIN: first}) == [("d", "paris", 2, 4.5)]
+    second = table.savepoint().instant
+    table.delete_partitions("paris")
+    assert rows_of(table) == [FIRST[2]]
+    table.rollback(table.history(limit=1)[0].instant)
+    assert rows_of(table) == [FIRST[2], ("d", "paris", 2, 4.5)]
+    write(spark, path, [("c", "oslo", 3, 9.5)], hoodie("COPY_ON_WRITE"))
+    table.restore(second)
+    assert rows_of(table) == read(spark, path) == [FIRST[2], ("d", "paris", 2, 4.5)]
+    assert len(table.check_files()) == 0
+
+
+INCREMENTAL = "hoodie.datasource.query.type"
+BEGIN = "hoodie.datasource.read.begin.instanttime"
+BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2", "hoodie.compact.inline": "false"}
+
+
+@pytest.mark.filterwarnings("ignore:Spark cannot read")
+@pytest.mark.parametrize("engine", ["SIMPLE", "CONSISTENT_HASHING"])
+def test_buckets_on_an_object_store(spark: Any, new_path: Callable[[str], str], engine: str) -> None:
+    path = new_path("seaweedfs")
+    options = {**hoodie("MERGE_ON_READ"), **BUCKETS, "hoodie.index.bucket.engine": engine}
+    before: list[Row] = [(f"k{number:02}", "oslo", 1, 1.5) for number in range(30)]
+    write(spark, path, before, options)
+    table = penstock.Table.open(path)
+    if engine == "CONSISTENT_HASHING":
+        groups = {file.file_group for file in table.files()}
+        table.cluster(options={"hoodie.parquet.max.file.size": "100", "hoodie.bucket.index.max.num.buckets": "4"})
+        assert len({file.file_group for file in table.files()} - groups) > 0, "no bucket was split"
+    changed: list[Row] = [(key, city, 2, 9.5) for key, city, _, _ in before[:10]]
+    write(spark, path, changed, options)
+    assert rows_of(table) == [*changed, *before[10:]]
+    table.compact()
+    assert rows_of(table) == [*changed, *before[10:]]
+
+
+def test_a_table_on_what_stands_for_google_cloud_storage(spark: Any, new_path: Callable[[str], str]) -> None:
+    path = new_path("gcs")
+    write(spark, path, FIRST, hoodie("COPY_ON_WRITE"))
+    write(spark, path, [("b", "paris", 2, 9.5)], hoodie("COPY_ON_WRITE"))
+    table = penstock.Table.open(path)
+    assert rows_of(table) == [FIRST[0], ("b", "paris", 2, 9.5), FIRST[2]]
+    assert len(table.check_files()) == 0
+
+
+@pytest.mark.filterwarnings("ignore:Spark cannot read")
+@pytest.mark.parametrize("encoded", ["false", "true"])
+def test_partition_values_that_mean_something_in_an_address(spark: Any, new_path: Callable[[str], str], encoded: str) -> None:
+    path = new_path("seaweedfs")
+    cities = ["100%", "a+b", "c d", "%41", "å/ß" if encoded == "true" else "åß", "x=y&z", "#1?"]
+    options = hoodie("COPY_ON_WRITE", hoodie__datasource__write__partitionpath__urlencode=encoded)
+    before: list[Row] = sorted((f"k{number}", city, 1, 1.5) for number, city in enumerate(cities))
+    write(spark, path, before, options)
+    changed: list[Row] = [(key, city, 2, 9.5) for key, city, _, _ in before]
+    write(spark, path, changed, options)
+    table = penstock.Table.open(path)
+    assert rows_of(table) == read(spark, path) == changed
+    assert len(table.files()) == len(cities)
+    table.cluster()
+    table.clean(options={"hoodie.cleaner.commits.retained": "1"})
+    assert rows_of(table) == changed
+    assert len(table.check_files()) == 0
+
+
+def test_the_program_runs_the_services_of_a_table_on_an_object_store(
+    spark: Any, new_path: Callable[[str], str], seaweedfs: ObjectStore
+) -> None:
+    path = new_path("seaweedfs")
+    for ts in (1, 2, 3):
+        write(spark, path, [("a", "paris", ts, 1.5)], hoodie("COPY_ON_WRITE", hoodie__clean__automatic="false"))
+    table = penstock.Table.open(path)
+    storage, base = open_storage(path, seaweedfs.settings)
+    assert len([file for file in storage.list(f"{base}/paris") if file.name.endswith(".parquet")]) == 3
+    command = [sys.executable, "-m", "penstock.cli.main", "services", "run", path, "--once"]
+    command += ["-o", "hoodie.cleaner.commits.retained=1", "-o", "hoodie.clean.automatic=true"]
+    environment = {**os.environ, **keys_of(seaweedfs), "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert CANARY not in ran.stdout + ran.stderr
+    assert len([file for file in storage.list(f"{base}/paris") if file.name.endswith(".parquet")]) == 2
+    assert rows_of(table) == [("a", "paris", 3, 1.5)]
