@@ -77,7 +77,7 @@ class Fault:
     TRUNCATE: ClassVar[Fault]
     #: A byte in the middle of the answer's body is changed.
     CORRUPT: ClassVar[Fault]
-    #: The answer is the one that the same request got first, such as an old page of a listing.
+    #: The answer is the one that the same listing got first. Other requests get their own answers.
     STALE: ClassVar[Fault]
     #: The store does not accept the session token any more.
     EXPIRED: ClassVar[Fault]
@@ -291,11 +291,11 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(self.proxy.delay_s)
         # Before the answer is sent: the client's next request begins after this one has ended.
         request.ended_s = time.monotonic()
-        request.status = self._answer(self.proxy._take_fault(kind, path), body)
+        request.status = self._answer(kind, self.proxy._take_fault(kind, path), body)
 
     do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _handle
 
-    def _answer(self, fault: Fault | None, body: bytes) -> int | None:
+    def _answer(self, kind: str, fault: Fault | None, body: bytes) -> int | None:
         """Answer the request as the fault says. Return the status; None if the connection was dropped."""
         if fault is None:
             return self._send(self._forward(body))
@@ -324,6 +324,8 @@ class _Handler(BaseHTTPRequestHandler):
             if changed:
                 changed[len(changed) // 2] ^= 0xFF
             return self._send(answer, body=bytes(changed))
+        if kind != "list":
+            return self._send(answer)
         return self._send(self.proxy._first_answers.get((self.command, self.path), answer))
 
     def _read_body(self) -> bytes:

@@ -54,6 +54,7 @@ FAULTS = {
     "stalled": Fault.stall(STALL_SECONDS),
     "expired": Fault.EXPIRED,
     "500 after": Fault.answer_after(500),
+    "old listing": Fault.STALE,
 }
 
 _COMPACTED: tuple[Trip, ...] = (("a", "berlin", 9, 9.5), ("c", "paris", 9, 9.5), ("d", "paris", 9, 9.5), ("b", "berlin", 2, 2.5))

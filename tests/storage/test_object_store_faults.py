@@ -239,6 +239,17 @@ def test_a_listing_that_ends_too_early_is_fetched_again(place: Place, proxy: Cou
     assert len(storage.list(base)) == 5
 
 
+def test_the_proxy_answers_with_an_old_listing(place: Place, proxy: CountingProxy) -> None:
+    storage, base = place
+    assert storage.list(base) == []
+    storage.write_new(f"{base}/file", b"x")
+    proxy.inject(Fault.STALE, times=3)
+    assert storage.list(base) == []
+    storage.write_new(f"{base}/other", b"y")
+    assert storage.read(f"{base}/other") == b"y"
+    assert len(storage.list(base)) == 2
+
+
 def test_a_listing_that_always_ends_too_early_is_an_error(place: Place, proxy: CountingProxy) -> None:
     storage, base = place
     storage.write_new(f"{base}/file", b"x")

@@ -16,7 +16,7 @@ import pytest
 
 from penstock.errors import CommitUnknown, PenstockError
 from tests.crash.scenes import Runner, with_later
-from tests.kit.counting_proxy import CountingProxy
+from tests.kit.counting_proxy import CountingProxy, Fault
 from tests.kit.object_stores import ObjectStore
 from tests.kit.plain import damaged_metafiles, orphans, pending, plain_rows
 from tests.storage.remote_scenes import COMPACT, FAULTS, REMOTE_SCENES, RemoteStage, make_stage
@@ -52,10 +52,18 @@ def cases(stage: RemoteStage) -> Iterator[tuple[int, str, bool]]:
     kinds = list(product(NAMES, (False, True)))
     first = 7 * list(REMOTE_SCENES).index(stage.name)
     step = 1 if FAULTS_PER_REQUEST else SAMPLE
-    for number, at in enumerate(range(first % step, len(stage.requests()), step)):
+    requests = stage.requests()
+    listings = [at for at, request in enumerate(requests) if request.kind == "list"]
+    seen: set[tuple[int, str, bool]] = set()
+    for number, first_at in enumerate(range(first % step, len(requests), step)):
         for turn in range(FAULTS_PER_REQUEST or 1):
             fault, lasting = kinds[(first + 5 * number + turn) % len(kinds)]
-            yield at, fault, lasting
+            at = first_at
+            if FAULTS[fault] is Fault.STALE:  # only listings can be old
+                at = next((each for each in listings if each >= first_at), listings[-1])
+            if (at, fault, lasting) not in seen:
+                seen.add((at, fault, lasting))
+                yield at, fault, lasting
 
 
 def test_a_fault_at_a_request_leaves_the_old_table_or_the_new_one(stage: RemoteStage) -> None:
