@@ -40,7 +40,7 @@ class Health(Report[Finding]):
 
 
 class FileProblems(Report[FileProblem]):
-    """Files that the timeline needs and that are missing, and data files that no instant of the timeline explains.
+    """Files that the timeline needs and that are missing or too short, and data files that no instant of the timeline explains.
 
     `Table.check_files` returns it.
 
@@ -118,6 +118,8 @@ class MaintenanceMethods(TableHandle):
 
     def check_files(self) -> FileProblems:
         """Check that every file which commits, savepoints and plans need exists, and that the timeline explains every data file.
+
+        A file that is shorter than its commit recorded is a problem too. The sizes come from the listing.
 
         Old file versions and replaced file groups are no problem: a clean deletes them. No rows are read. Call it while no
         process writes or cleans; a write in progress may look like a problem.

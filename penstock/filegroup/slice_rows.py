@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from penstock.filegroup.base_read import open_base_file, read_ahead, read_row_groups
 from penstock.filegroup.fill_meta_columns import KEY_COLUMN, record_keys
+from penstock.filegroup.log.committed_times import CommittedTimes
 from penstock.filegroup.log.fold import FoldedLog, FoldSettings, fold_records
 from penstock.filegroup.log.scan import (
-    CommittedTimes,
     LogColumns,
     LogScan,
     ScanCounts,

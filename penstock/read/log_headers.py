@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from penstock import options as o
 from penstock.errors import PenstockError
+from penstock.filegroup.log.committed_times import CommittedTimes
 from penstock.filegroup.log.damaged_block import DamagedBlock
 from penstock.filegroup.log.scan import (
-    CommittedTimes,
     LogScan,
     check_block_type,
     scan_slice,

@@ -1,4 +1,4 @@
-"""Check that a table's files and its timeline agree: no needed file is missing, and the timeline explains every file.
+"""Check that a table's files and its timeline agree: no needed file is missing or too short, the timeline explains every file.
 
 The words of this module, and the files that each stands for:
 
@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from penstock.filegroup.model import GroupId
 from penstock.filegroup.names import BaseName, LogName, parse_base_name, parse_log_name
@@ -38,7 +39,7 @@ FilePlace = tuple[str, str]
 
 @dataclass(frozen=True, order=True)
 class FileProblem(HtmlFields):
-    """A problem of one file: it is missing, nothing on the timeline explains it, or its name is not that of a Hudi file."""
+    """A problem of one file: it is missing, too short, not explained by the timeline, or its name is not that of a Hudi file."""
 
     #: Path of the file relative to the table's base path.
     path: str
@@ -56,7 +57,7 @@ def check_files(table: TableState) -> list[FileProblem]:
     """
     listed = {}
     for path, files in walk_partitions(table.storage, table.base_path):
-        listed[path] = frozenset(file.name for file in files)
+        listed[path] = {file.name: file.size_bytes for file in files}
     check = _FileCheck(table, listed)
     found = dict([*check.missing(), *check.unexplained()])  # one problem per file is enough
     problems = [FileProblem(join(path, name) if path else name, problem) for (path, name), problem in found.items()]
@@ -66,32 +67,46 @@ def check_files(table: TableState) -> list[FileProblem]:
     return sorted(problems)
 
 
+class _Recorded(NamedTuple):
+    """The instant time of a commit that names a file, and the size that the commit recorded for it; 0 if it recorded none."""
+
+    time: str
+    size_bytes: int
+
+
 @dataclass(frozen=True)
 class _FileCheck:
     """The check of one table: `missing` and `unexplained` compare its timeline with the names of all files in its partitions."""
 
     table: TableState
-    #: Names of all files by partition path.
-    listed: Mapping[str, frozenset[str]]
+    #: Name and size in bytes of every file, by partition path.
+    listed: Mapping[str, Mapping[str, int]]
 
     @cached_property
-    def named(self) -> dict[FilePlace, str]:
-        """Files in the write stats of commits on the timeline, each with the instant time of the first commit that names it."""
-        named: dict[FilePlace, str] = {}
+    def named(self) -> dict[FilePlace, list[_Recorded]]:
+        """Files in the write stats of commits on the timeline, with the time and size of each commit that names them."""
+        named: dict[FilePlace, list[_Recorded]] = defaultdict(list)
         for write in self.table.timeline.writes:
             for stat in read_metadata(self.table.storage, self.table.base_path, write).stats:
                 if stat.path:
-                    named.setdefault((stat.partition_path or "", stat.path.rpartition("/")[2]), write.time)
+                    place = (stat.partition_path or "", stat.path.rpartition("/")[2])
+                    named[place].append(_Recorded(write.time, stat.file_size_in_bytes))
         return named
 
     def missing(self) -> Iterator[tuple[FilePlace, str]]:
-        """Yield (file, problem) for each needed file that does not exist.
+        """Yield (file, problem) for each needed file that does not exist, or is shorter than a commit recorded.
 
         The problem is a text for the report, for example "is missing: plan 20260131120000000 names it".
         """
         for (path, name), reason in self._needed():
-            if name not in self.listed.get(path, frozenset()):
+            size_bytes = self.listed.get(path, {}).get(name)
+            if size_bytes is None:
                 yield (path, name), f"is missing: {reason}"
+                continue
+            for time, recorded_bytes in self.named.get((path, name), ()):
+                if size_bytes < recorded_bytes:
+                    problem = f"is shorter than write {time} recorded: {size_bytes:,} of {recorded_bytes:,} bytes"
+                    yield (path, name), problem
 
     def _needed(self) -> Iterator[tuple[FilePlace, str]]:
         """Yield (file, reason) for each file that must exist, because commits, savepoints or pending plans need it.
@@ -110,7 +125,7 @@ class _FileCheck:
         """
         seen = load_visibility(self.table)
         newest_bases = self._newest_bases()
-        for (path, name), time in self.named.items():
+        for (path, name), commits in self.named.items():
             parsed = _parse(name)
             if parsed is None or not seen.sees_group(path, parsed.file_id):
                 continue
@@ -120,7 +135,7 @@ class _FileCheck:
             else:
                 is_needed = self._is_read(path, parsed, newest)
             if is_needed:
-                yield (path, name), f"commit {time} wrote it, and no later one replaced it"
+                yield (path, name), f"commit {commits[0].time} wrote it, and no later one replaced it"
 
     def _is_read(self, path: str, log: LogName, newest: str) -> bool:
         """Whether a log file is in the latest file slice of its file group, so that snapshot queries read it.

@@ -6,17 +6,20 @@ warning.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
 from penstock import options as o
+from penstock.filegroup.log.committed_times import CommittedTimes, committed_times
 from penstock.filegroup.log.damaged_block import DamagedBlock, describe_loss
-from penstock.filegroup.log.scan import CommittedTimes, LogScan, committed_times, scan_log_files
+from penstock.filegroup.log.scan import LogScan, find_lost_end, scan_log_files
 from penstock.filegroup.model import FileSlice
-from penstock.storage import Storage
+from penstock.storage import Storage, join
 from penstock.table.state import TableState
+from penstock.timeline.commit_file import WriteStat
+from penstock.timeline.store import read_metadata
 from penstock.user_warning import warn_user
 
 _SLICES_AT_ONCE = 8
@@ -71,9 +74,48 @@ def scan_for_damage(table: TableState, slices: Iterable[FileSlice]) -> list[tupl
     """
     times = replace(read_committed_times(table), skips_damaged=True)
     with_logs = [file_slice for file_slice in slices if file_slice.log_files]
+    if not with_logs:
+        return []
+    recorded = _read_recorded_stats(table)
     with ThreadPoolExecutor(_SLICES_AT_ONCE) as pool:
         scans = list(pool.map(partial(_scan_logs, table.storage, times), with_logs))
-    return list(zip(with_logs, scans, strict=True))
+    return [(file_slice, _add_lost_ends(file_slice, scan, recorded)) for file_slice, scan in zip(with_logs, scans, strict=True)]
+
+
+def _read_recorded_stats(table: TableState) -> dict[str, tuple[str, WriteStat]]:
+    """Return (instant, write stat) of the write that recorded the greatest size, for each log file in a commit of the timeline.
+
+    The keys are paths relative to the base path.
+    """
+    recorded: dict[str, tuple[str, WriteStat]] = {}
+    for write in table.timeline.writes:
+        for stat in read_metadata(table.storage, table.base_path, write).stats:
+            if not stat.path or not stat.log:
+                continue
+            known = recorded.get(stat.path)
+            if known is None or known[1].file_size_in_bytes < stat.file_size_in_bytes:
+                recorded[stat.path] = (write.time, stat)
+    return recorded
+
+
+def _add_lost_ends(file_slice: FileSlice, scan: LogScan, recorded: Mapping[str, tuple[str, WriteStat]]) -> LogScan:
+    """Return the scan with one more damaged block for each log file that lost its end exactly behind a block.
+
+    The headers of such a file show no damage, but the file is shorter than its commit recorded.
+
+    Args:
+        recorded: (instant, write stat) by path, as `_read_recorded_stats` returns them.
+    """
+    known = {block.path for block in scan.damaged}
+    lost: list[DamagedBlock] = []
+    for file in file_slice.log_files:
+        path = join(file_slice.partition_path, file.name) if file_slice.partition_path else file.name
+        if path in recorded and file.path not in known:
+            damage = find_lost_end(file, *recorded[path])
+            if damage is not None:
+                lost.append(damage)
+    counts = replace(scan.counts, corrupt_blocks=scan.counts.corrupt_blocks + len(lost))
+    return replace(scan, damaged=(*scan.damaged, *lost), counts=counts)
 
 
 def _scan_logs(storage: Storage, times: CommittedTimes, file_slice: FileSlice) -> LogScan:

@@ -30,6 +30,7 @@ from tests.table.tables import (
     stats,
     timeline,
     trips,
+    values,
     write,
 )
 
@@ -158,7 +159,18 @@ def spoil_start(log: Path) -> None:
     log.write_bytes(b"\xa5" * 20 + log.read_bytes()[20:])
 
 
-DAMAGE = {"a torn block": damage, "a content": spoil_content, "a version": spoil_version, "no block": spoil_start}
+def empty(log: Path) -> None:
+    """Cut the file to zero bytes, as a disk may leave it that lost power."""
+    log.write_bytes(b"")
+
+
+DAMAGE = {
+    "a torn block": damage,
+    "a content": spoil_content,
+    "a version": spoil_version,
+    "no block": spoil_start,
+    "no bytes": empty,
+}
 #: Without the update of row a.
 WITHOUT = sorted([("a", "berlin", 1, 1.5), *(row for row in CHANGED if row[0] != "a")], key=repr)
 LOST = (
@@ -265,6 +277,46 @@ def test_a_repair_compacts_the_damaged_file_groups_alone_and_reports_what_is_los
         again = table.repair()
     assert (len(again), again.commits) == (0, ())
     assert list(table.check_files()) == []
+
+
+def test_files_that_lost_their_end_or_are_missing_are_problems_of_the_check(spark: Any, path: str) -> None:
+    berlin, paris = log_of(path, "berlin"), log_of(path, "paris")
+    size = berlin.stat().st_size
+    berlin.write_bytes(b"")
+    paris.unlink()
+    instant = timeline(path)[-1].partition(".")[0]
+    assert {found.path: found.problem for found in penstock.Table.open(path, spark).check_files()} == {
+        f"berlin/{berlin.name}": f"is shorter than write {instant} recorded: 0 of {size:,} bytes",
+        f"paris/{paris.name}": f"is missing: commit {instant} wrote it, and no later one replaced it",
+    }
+
+
+def test_a_log_that_was_cut_behind_a_whole_block_is_found_by_check_and_repair(spark: Any, table_path: str) -> None:
+    columns = "id string, city string, ts bigint, fare double, _hoodie_is_deleted boolean"
+    first = [("a", "berlin", 1, 1.5, False), ("b", "berlin", 1, 1.5, False)]
+    for rows in (first, [("a", "berlin", 2, 2.5, False), ("b", "berlin", 2, 2.5, True)]):
+        write(values(spark, columns, *rows), table_path, {**MOR, OPERATION: "upsert"})
+    log = log_of(table_path, "berlin")
+    changed, deleted = scan_blocks(log.read_bytes())
+    log.write_bytes(log.read_bytes()[: changed.size])
+    table = penstock.Table.open(table_path, spark)
+    instant = timeline(table_path)[-1].partition(".")[0]
+    problem = f"is shorter than write {instant} recorded: {changed.size:,} of {changed.size + deleted.size:,} bytes"
+    assert [found.problem for found in table.check_files()] == [problem]
+    with pytest.warns(RuntimeWarning, match="with up to 2 changed or deleted rows, of .* is shorter than write"):
+        (group,) = table.repair()
+    assert (group.damaged_blocks, group.damaged_bytes, group.lost_rows, group.torn_blocks) == (1, deleted.size, 2, 0)
+    assert group.problem.endswith(problem)
+    assert sorted_rows(load(spark, table_path).select("id", "ts")) == [("a", 2), ("b", 1)]
+    assert (len(table.repair(dry_run=True)), list(table.check_files())) == (0, [])
+
+
+def test_an_empty_log_file_that_no_commit_names_is_no_damage(spark: Any, path: str) -> None:
+    """A task that died may leave a file which it created and did not fill."""
+    log = log_of(path, "berlin")
+    log.with_name(log.name.replace(".log.1_", ".log.2_")).touch()
+    assert snapshot(spark, path) == CHANGED
+    assert len(penstock.Table.open(path, spark).repair(dry_run=True)) == 0
 
 
 def test_a_repair_runs_the_pending_compaction_of_a_damaged_file_group(spark: Any, path: str) -> None:

@@ -74,9 +74,9 @@ def health(path: str = PATH, option: list[str] = OPTION) -> None:
 
 
 def check(path: str = PATH) -> None:
-    """Show missing files, and orphan files, which nothing on the timeline explains; exit code 1 if there are any.
+    """Show files that are missing or too short, and orphan files, which nothing on the timeline explains.
 
-    Run it while no process writes.
+    Exit code 1 if there are any. Run it while no process writes.
     """
     found = penstock.Table.open(path).check_files()
     Console().print(found if found else str(found), soft_wrap=True)

@@ -4,7 +4,8 @@ No other module decides which blocks count, and this module merges nothing. `sca
 headers, before any content is read, and returns a `LogScan`:
 
 1. Files come in the order of the slice, blocks in the order of the file. A torn or damaged block is skipped, as in Hudi. But a
-   damaged block of a completed Penstock write is an error, because Penstock completes no write with a torn block. A commit
+   damaged block of a completed Penstock write is an error, because Penstock completes no write with a torn block. So is a file
+   of zero bytes for which such a write recorded a size. A commit
    records the size of its log file. Bytes after that size are no part of the write: a crashed append of another writer left
    them. With the option to skip damaged blocks, damage is never an error. The scan then also reads the contents of blocks,
    leaves out what cannot be read, and lists it.
@@ -32,6 +33,7 @@ import pyarrow as pa
 
 from penstock.errors import CorruptFile, PenstockError, Unsupported
 from penstock.filegroup.fill_meta_columns import KEY_COLUMN, record_keys
+from penstock.filegroup.log.committed_times import CommittedTimes
 from penstock.filegroup.log.damaged_block import DamagedBlock
 from penstock.filegroup.model import FileSlice, LogFile
 from penstock.filegroup.names import is_marked_token
@@ -46,47 +48,11 @@ from penstock.schema.avro import AvroRecord
 from penstock.storage import Storage
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.store import read_log_stat
-from penstock.timeline.timeline import Timeline
 
 #: About what a null value takes in an Arrow column: 8 bytes of value or offset, and a validity bit.
 _NULL_BYTES = 9
 #: Deletes yielded at once, however many columns their null rows have.
 _FEWEST_DELETES = 1024
-
-
-@dataclass(frozen=True)
-class CommittedTimes:
-    """Decides whether a query reads a log block, by the block's instant. Pickled to the workers instead of the whole timeline.
-
-    `start` is the first instant of the active timeline. An older instant that is not pending was archived, so it had completed.
-    `as_of` is the instant of a time travel query. `skips_damaged`: damaged blocks are skipped and listed, not an error.
-    """
-
-    completed: frozenset[str]
-    pending: frozenset[str] = frozenset()
-    #: The first instant of the active timeline. An older instant that is not pending was archived, so it had completed.
-    start: str | None = None
-    as_of: str | None = None
-    #: The table's base path, below which commits record the sizes of log files. They are read only for a damaged log file; None:
-    #: the sizes are not known.
-    base_path: str | None = None
-    #: Whether damaged blocks of completed writes are skipped and listed. Otherwise they are an error.
-    skips_damaged: bool = False
-
-    def sees(self, instant: str) -> bool:
-        """Whether a query reads log blocks of this instant: it completed, and is not later than `as_of`."""
-        if instant in self.pending or (self.as_of is not None and instant > self.as_of):
-            return False
-        return instant in self.completed or (self.start is not None and instant < self.start)
-
-
-def committed_times(timeline: Timeline, base_path: str, as_of: str | None = None) -> CommittedTimes:
-    """Return the `CommittedTimes` of a query, by which it decides whether to read a log block.
-
-    Args:
-        as_of: the instant of a time travel query; None: the query reads the current table.
-    """
-    return CommittedTimes(timeline.completed_times, timeline.pending_times, timeline.start, as_of, base_path)
 
 
 @dataclass(frozen=True)
@@ -210,6 +176,8 @@ def _scan_file(storage: Storage, file: LogFile, times: CommittedTimes) -> list[t
     """
     with open_log_file(storage, file) as log:
         blocks = list(scan_blocks(log, file_name=file.path, skips_malformed=times.skips_damaged))
+        if not blocks:
+            return _scan_empty_file(storage, file, times)
         stats: dict[str, WriteStat] = {}
         corrupt = [block for block in blocks if block.type is BlockType.CORRUPT]
         if corrupt:
@@ -222,6 +190,33 @@ def _scan_file(storage: Storage, file: LogFile, times: CommittedTimes) -> list[t
         is_corrupt = block.type is BlockType.CORRUPT
         found.append((block, _find_damage(file, block, times, stats) if is_corrupt else None))
     return found
+
+
+def _scan_empty_file(storage: Storage, file: LogFile, times: CommittedTimes) -> list[tuple[LogBlock, DamagedBlock | None]]:
+    """Return the damage of a log file of zero bytes, in the form of `_scan_file`: one torn block without bytes.
+
+    The list is empty if no completed write recorded a size for the file: a task that died may leave an empty file, which no
+    commit names.
+    """
+    block = LogBlock(BlockType.CORRUPT, 0, 0, file_name=file.path)
+    stats = _read_log_stats(storage, file, [block], times)
+    return [(block, find_lost_end(file, instant, stat)) for instant, stat in stats.items()]
+
+
+def find_lost_end(file: LogFile, instant: str, stat: WriteStat) -> DamagedBlock | None:
+    """Describe the missing end of a log file that is shorter than a write recorded; return None if the file is not shorter.
+
+    Args:
+        instant: the completed write.
+        stat: the write stat of this write for the file.
+    """
+    missing = stat.file_size_in_bytes - file.size_bytes
+    if missing <= 0:
+        return None
+    problem = (
+        f"log file {file.path} is shorter than write {instant} recorded: {file.size_bytes:,} of {stat.file_size_in_bytes:,} bytes"
+    )
+    return DamagedBlock(file.path, file.size_bytes, missing, instant, _count_records(stat), problem)
 
 
 def _find_damage(file: LogFile, block: LogBlock, times: CommittedTimes, stats: Mapping[str, WriteStat]) -> DamagedBlock | None:

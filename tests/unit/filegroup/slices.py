@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.clock import new_uuid
-from penstock.filegroup.log.scan import CommittedTimes
+from penstock.filegroup.log.committed_times import CommittedTimes
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.filegroup.names import base_file_name, log_file_name, mark_token
 from penstock.filegroup.slice_rows import MergeCounts, MergeRules, read_merged_rows

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import CorruptFile
-from penstock.filegroup.log.scan import CommittedTimes
+from penstock.filegroup.log.committed_times import CommittedTimes
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.filegroup.names import log_file_name
 from penstock.filegroup.slice_rows import MergeCounts, read_merged_rows

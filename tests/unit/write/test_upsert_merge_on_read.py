@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SchemaError
-from penstock.filegroup.log.scan import CommittedTimes, scan_slice, touched_positions
+from penstock.filegroup.log.committed_times import CommittedTimes
+from penstock.filegroup.log.scan import scan_slice, touched_positions
 from penstock.filegroup.log.write import BlockFormat, LogSettings
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.filegroup.names import parse_log_name

@@ -11,11 +11,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import CorruptFile, PenstockError, Unsupported
+from penstock.filegroup.log.committed_times import CommittedTimes, committed_times
 from penstock.filegroup.log.scan import (
-    CommittedTimes,
     LogColumns,
     LogScan,
-    committed_times,
     read_records,
     scan_log_files,
     scan_slice,

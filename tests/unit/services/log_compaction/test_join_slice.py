@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.commit.markers import open_write, read_markers
-from penstock.filegroup.log.scan import CommittedTimes, scan_log_files
+from penstock.filegroup.log.committed_times import CommittedTimes
+from penstock.filegroup.log.scan import scan_log_files
 from penstock.filegroup.log.write import BlockFormat
 from penstock.filegroup.markers import MarkerType
 from penstock.filegroup.model import LogFile
