@@ -40,6 +40,7 @@ CALLBACK_CLASS: Final = Option(
     supported=tuple(HUDI_CALLBACKS),
     is_also_supported=OWN_CALLBACKS.has,
     case_sensitive=True,
+    refused_if=((CALLBACK_ON.key, "true"),),
     lacks=JAVA_CLASSES,
     instead="register a Python function under this name with @penstock.commit_callback, and let it send the message",
 )

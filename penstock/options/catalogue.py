@@ -162,6 +162,8 @@ def read_options(raw: Mapping[str, object]) -> Options:
             continue
         option = lookup(name)
         key = option.key if option else name
+        if option and option.blank_is_unset and not text.strip():
+            continue
         if option:
             text = _check_value(option, name, text)
         if key in texts and texts[key] != text:
@@ -169,6 +171,7 @@ def read_options(raw: Mapping[str, object]) -> Options:
         texts[key] = text
         names[key] = name
     options = Options(texts)
+    _refuse_unsupported(options)
     _warn_unknown(options)
     _warn_ignored(options)
     return options
@@ -200,7 +203,7 @@ def _check_value(option: Option[Any], name: str, text: str) -> str:
 
     Raises:
         OptionError: the value is not allowed or does not parse.
-        Unsupported: Penstock does not support the value.
+        Unsupported: Penstock does not support the value, whatever other options say.
     """
     is_alias = name.lower() != option.key.lower()
     if is_alias:
@@ -208,8 +211,17 @@ def _check_value(option: Option[Any], name: str, text: str) -> str:
     text = option.canonical(text)
     if isinstance(option.read(text), bool):
         text = text.strip().lower()  # equal values must have equal texts
-    option.require_support(text)
+    if not option.refused_if:
+        option.require_support(text)
     return text
+
+
+def _refuse_unsupported(options: Options) -> None:
+    """Raise Unsupported if another option turns on a feature that uses a value which is refused for that feature only."""
+    for key, text in options.raw.items():
+        option = CATALOGUE.get(key)
+        if option is not None and any(_has_value(options, *condition) for condition in option.refused_if):
+            option.require_support(text)
 
 
 def _set_twice(option: Option[Any] | None, first: tuple[str, str], second: tuple[str, str]) -> OptionError:
@@ -263,7 +275,7 @@ def _warn_ignored(options: Options) -> None:
     for key, text in options.raw.items():
         option = CATALOGUE.get(key)
         if option is not None and option.ignores(text) and not _is_used(option, options) and key not in _SHOWN:
-            keys_by_reason.setdefault(option.ignored, []).append(key)
+            keys_by_reason.setdefault(option.no_effect_because, []).append(key)
             _SHOWN.add(key)
     for reason, ignored in keys_by_reason.items():
         verb = "has" if len(ignored) == 1 else "have"
@@ -272,10 +284,12 @@ def _warn_ignored(options: Options) -> None:
 
 def _is_used(option: Option[Any], options: Options) -> bool:
     """Whether an option has its effect: another option, `option.used_if`, has the value that this needs."""
-    if option.used_if is None:
-        return False
-    key, value = option.used_if
-    return options.raw.get(key, "").upper() == value
+    return option.used_if is not None and _has_value(options, *option.used_if)
+
+
+def _has_value(options: Options, key: str, value: str) -> bool:
+    """Whether the option `key` has this value, in any case, as it was set or by default."""
+    return options.raw.get(key, CATALOGUE[key].default_raw).strip().lower() == value.lower()
 
 
 def _find_nearest(lower: str) -> str | None:

@@ -30,6 +30,12 @@ CLUSTERING_ASYNC: Final = Option(
     "A stream clusters in its background, if it is due. Next to batch writes, another process schedules and runs clusterings.",
     aliases=("hoodie.datasource.clustering.async.enable",),
 )
+#: The options with which a write plans or runs clusterings.
+_CLUSTERS: Final = (
+    (CLUSTERING_INLINE.key, "true"),
+    (CLUSTERING_SCHEDULE_INLINE.key, "true"),
+    (CLUSTERING_ASYNC.key, "true"),
+)
 CLUSTERING_INLINE_MAX_COMMITS: Final = Option(
     "hoodie.clustering.inline.max.commits",
     positive,
@@ -57,6 +63,7 @@ CLUSTERING_PLAN_STRATEGY: Final = Option(
             "SparkConsistentBucketClusteringPlanStrategy",
         )
     ),
+    refused_if=_CLUSTERS,
     lacks=JAVA_CLASSES,
     instead="leave it out and choose partitions with hoodie.clustering.plan.partition.filter.mode",
 )
@@ -73,6 +80,7 @@ CLUSTERING_EXECUTION_STRATEGY: Final = Option(
             "SparkConsistentBucketClusteringExecutionStrategy",
         )
     ),
+    refused_if=_CLUSTERS,
     lacks=JAVA_CLASSES,
     instead="leave it out and name columns with hoodie.clustering.plan.strategy.sort.columns",
 )
@@ -83,6 +91,7 @@ CLUSTERING_UPDATES_STRATEGY: Final = Option(
     "What happens to updates of file groups with a pending clustering. SparkRejectUpdateStrategy: the write fails. "
     "SparkAllowUpdateStrategy: the write succeeds, and the clustering plan becomes void.",
     supported=tuple(f"{_CLIENT}.update.strategy.{name}" for name in ("SparkRejectUpdateStrategy", "SparkAllowUpdateStrategy")),
+    refused_if=_CLUSTERS,
     lacks=JAVA_CLASSES,
     instead="leave it out, so that a write to file groups with a pending clustering fails",
 )

@@ -134,8 +134,7 @@ SERVICE_MANAGER_ENABLED: Final = Option(
     False,
     "Let a server run table services.",
     supported=("false",),
-    lacks="Hudi's table service manager",
-    instead="leave it out and run table services after a write, or by penstock services run",
+    ignored="table services run after a write, or by penstock services run",
 )
 ERROR_TABLE_ENABLE: Final = Option(
     "hoodie.errortable.enable",

@@ -359,6 +359,7 @@ HBASE_AUTHENTICATION: Final = Option(
     "How the writer authenticates to HBase. The Thrift gateway can log in with Kerberos on its behalf.",
     allowed=("simple", "kerberos"),
     supported=("simple",),
+    refused_if=((INDEX_TYPE.key, "HBASE"),),
     lacks="Kerberos between a writer and HBase",
     instead="leave it out and let HBase's Thrift gateway log in",
 )

@@ -39,6 +39,7 @@ KEY_GENERATOR_CLASS: Final[Option[str | None]] = Option(
     "Key generator. If not set, `hoodie.datasource.write.keygenerator.type` decides; if neither is set, the number of key and "
     "partition columns.",
     supported=GENERATOR_CLASSES,
+    blank_is_unset=True,
     case_sensitive=True,
     lacks=JAVA_CLASSES,
     instead="choose a key generator of Hudi, or compute a key column in the DataFrame",
@@ -49,6 +50,7 @@ KEY_GENERATOR_TYPE: Final[Option[str | None]] = Option(
     None,
     "Short name of the key generator. The class has precedence.",
     allowed=GENERATOR_TYPES,
+    blank_is_unset=True,
 )
 HIVE_STYLE_PARTITIONING: Final = Option(
     "hoodie.datasource.write.hive_style_partitioning",

@@ -184,6 +184,7 @@ LOG_BLOCK_FORMAT: Final[Option[str | None]] = Option(
     "Format of data blocks in log files. If not set, Avro.",
     allowed=("avro", "parquet", "hfile"),
     supported=("avro", "parquet"),
+    refused_if=(("hoodie.datasource.write.table.type", "MERGE_ON_READ"),),
     lacks="log files with HFile blocks",
 )
 LOG_TO_PARQUET_RATIO: Final = Option(

@@ -16,7 +16,8 @@ METADATA_ENABLE: Final = Option(
     True,
     "Maintain the metadata table. Penstock does not maintain one yet: it creates none, and removes an existing one from "
     "`hoodie.properties` before its first commit, so that no reader uses an outdated list of files.",
-    accepted=True,
+    supported=("false",),
+    ignored=_NOT_WRITTEN,
 )
 METADATA_COLUMN_STATS: Final = Option(
     f"{_META}index.column.stats.enable",

@@ -43,6 +43,7 @@ METRICS_REPORTER: Final = Option(
         "SLF4J",
     ),
     supported=("GRAPHITE", "CONSOLE", "PROMETHEUS", "PROMETHEUS_PUSHGATEWAY"),
+    refused_if=((METRICS_ON.key, "true"),),
     lacks=_OTHER_REPORTERS,
 )
 METRICS_REPORTER_CLASS: Final = Option(
@@ -51,6 +52,7 @@ METRICS_REPORTER_CLASS: Final = Option(
     "",
     "Class of a reporter.",
     supported=("",),
+    refused_if=((METRICS_ON.key, "true"),),
     lacks=JAVA_CLASSES,
     instead="leave it out, and register a function with @penstock.commit_callback that reports what you need",
 )

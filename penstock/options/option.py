@@ -50,7 +50,9 @@ class Option(Generic[T]):
     * `waits_for`: the option tunes a feature that Penstock does not have yet; it has no effect, because the option that turns the
       feature on is refused;
     * `supported`: only these values are supported, all others are refused. `()` refuses every value;
-    * `supported` and `ignored`: the other values change no rows, and are accepted with an `IgnoredOptionWarning`.
+    * `supported` and `ignored`: the other values change no rows, and are accepted with an `IgnoredOptionWarning`;
+    * `supported` and `refused_if`: the other values are refused if the feature that uses the option is on. Otherwise they are
+      accepted with an `IgnoredOptionWarning`.
 
     Attributes:
         parse: converts the string that a user set to a value, and raises ValueError if the string has a wrong form.
@@ -63,6 +65,10 @@ class Option(Generic[T]):
         instead: what a user should do instead of a refused value, as the end of a sentence. Empty: use a supported value.
         lacks: the feature that Penstock lacks, if the option has values that are refused. The README lists these features.
         used_if: key and value of another option. With that value this option has its effect, and `ignored` does not apply.
+        refused_if: pairs of key and value of other options, each of which turns on a feature that uses this option. A value
+            is refused at once only if one of these options has that value. Otherwise it is refused when a feature reads it.
+            Empty: it is always refused at once.
+        blank_is_unset: whether an empty string means that the option is not set, as in Hudi.
         ignored: what happens instead of the effect that unsupported values have in Hudi, as the end of a sentence.
         case_sensitive: whether values are compared by case.
         secret: whether the value must not appear in messages.
@@ -80,6 +86,8 @@ class Option(Generic[T]):
     lacks: str = ""
     ignored: str = ""
     used_if: tuple[str, str] | None = None
+    refused_if: tuple[tuple[str, str], ...] = ()
+    blank_is_unset: bool = False
     accepted: bool = False
     case_sensitive: bool = False
     waits_for: str = ""
@@ -133,7 +141,15 @@ class Option(Generic[T]):
 
     def ignores(self, raw: str) -> bool:
         """Whether the value `raw`, which has an effect in Hudi, is accepted without effect in Penstock."""
-        return bool(self.ignored) and not self.supports(raw)
+        return bool(self.ignored or self.refused_if) and not self.supports(raw)
+
+    @property
+    def no_effect_because(self) -> str:
+        """Why an ignored value has no effect, as the end of a sentence."""
+        if self.ignored:
+            return self.ignored
+        *others, last = [f"{key}={value}" for key, value in self.refused_if]
+        return f"it is used only with {', '.join(others)} or {last}" if others else f"it is used only with {last}"
 
     @property
     def way_out(self) -> str:
@@ -187,9 +203,20 @@ class Options:
 
         Raises:
             OptionError: the string that was set does not parse. This cannot happen if the options come from `read_options`.
+            Unsupported: the value is refused, and `read_options` accepted it because the feature that uses it seemed to be off.
         """
         raw = self._raw.get(option.key)
-        return option.default if raw is None else option.read(raw)
+        if raw is None:
+            return option.default
+        if option.refused_if:
+            option.require_support(raw)
+        return option.read(raw)
+
+    def require_support(self, *options: Option[Any]) -> None:
+        """Raise Unsupported if the value of one of these options is refused. For options that a feature does not read."""
+        for option in options:
+            if option.key in self._raw:
+                option.require_support(self._raw[option.key])
 
     def is_set(self, option: Option[Any]) -> bool:
         """Whether the option was set, even if to its default."""

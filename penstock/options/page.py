@@ -26,6 +26,7 @@ Hudi infers a value, the default is none and the description says what decides.
 | idle | belongs to a feature that Penstock does not have yet, and whose own switch is refused; accepted, without effect |
 | no effect | tunes a part of the JVM engine that Penstock does not have; accepted, the rows are the same with any value |
 | used if … | has its effect with that value of another option; otherwise accepted without effect, with one warning per session |
+| … if …; otherwise no effect, warns | other values are refused if another option has that value, and else warn once |
 | no effect, warns | changes no rows; accepted with one warning per session, if the value is not the default |
 """
 
@@ -88,9 +89,11 @@ def status(option: Option[Any]) -> str:
         return f"used if `{option.used_if[0]}={option.used_if[1]}`; otherwise no effect, warns: {option.ignored}"
     if option.ignored:
         return f"no effect, warns: {option.ignored}"
-    if not any(option.supported):
-        return "refused"
-    return "only " + ", ".join(f"`{value}`" for value in option.supported)
+    text = "only " + ", ".join(f"`{value}`" for value in option.supported) if any(option.supported) else "refused"
+    if not option.refused_if:
+        return text
+    conditions = " or ".join(f"`{key}={value}`" for key, value in option.refused_if)
+    return f"{text}, if {conditions}; otherwise no effect, warns"
 
 
 def render_missing() -> str:

@@ -73,6 +73,7 @@ INCREMENTAL_FORMAT: Final = Option(
     "`latest_state`: the latest row of each changed key. `cdc`: each change with the row before and after.",
     allowed=("latest_state", "cdc"),
     supported=("latest_state",),
+    refused_if=((QUERY_TYPE.key, "incremental"),),
     lacks=CHANGE_DATA,
     instead="leave it out to get the newest row of each changed key",
 )
@@ -109,6 +110,7 @@ TIMELINE_HOLES_POLICY: Final = Option(
     "BLOCK: end the range before the pending write.",
     allowed=("FAIL", "BLOCK", "USE_TRANSITION_TIME"),
     supported=("FAIL", "BLOCK"),
+    refused_if=((QUERY_TYPE.key, "incremental"),),
     lacks="incremental queries by completion time",
     instead="use BLOCK, which leaves the instants after a pending write to a later query",
 )

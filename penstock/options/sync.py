@@ -31,6 +31,8 @@ META_SYNC_ENABLE: Final = Option(
     False,
     "Run the sync tools after each commit.",
 )
+#: The options that turn catalog sync after a write on.
+_SYNC_ON: Final = ((HIVE_SYNC_ENABLE.key, "true"), (META_SYNC_ENABLE.key, "true"))
 META_SYNC_TOOLS: Final[Option[tuple[str, ...]]] = Option(
     "hoodie.meta.sync.client.tool.class",
     words,
@@ -38,6 +40,7 @@ META_SYNC_TOOLS: Final[Option[tuple[str, ...]]] = Option(
     "Sync tools that run after each commit: Hive's, Glue's, or names of your own.",
     supported=(HIVE_SYNC_TOOL, GLUE_SYNC_TOOL),
     is_also_supported=_are_sync_tools,
+    refused_if=_SYNC_ON,
     lacks=JAVA_CLASSES,
     instead=(
         f"use {HIVE_SYNC_TOOL} or {GLUE_SYNC_TOOL}, or register a tool of your own with @penstock.sync_tool and name it here"
@@ -92,6 +95,7 @@ META_SYNC_REPLICATE_TIMESTAMP: Final[Option[str | None]] = Option(
     None,
     "Commit up to which several catalogs are synchronized.",
     supported=(),
+    refused_if=_SYNC_ON,
     lacks="one sync to several Hive clusters at once (GlobalHiveSyncTool)",
     instead="leave it out and sync to each metastore in turn",
 )
@@ -165,6 +169,7 @@ HIVE_SYNC_PARTITION_EXTRACTOR: Final = Option(
     "org.apache.hudi.hive.MultiPartKeysValueExtractor",
     "Class that extracts values from partition paths. If not set, the partitioning of the table decides.",
     supported=EXTRACTOR_NAMES,
+    refused_if=_SYNC_ON,
     lacks=JAVA_CLASSES,
 )
 HIVE_SYNC_ASSUME_DATE: Final = Option(
@@ -183,6 +188,7 @@ HIVE_SYNC_BASE_FILE_FORMAT: Final = Option(
     "File format that is stored in the catalog entry.",
     allowed=("PARQUET", "ORC", "HFILE"),
     supported=("PARQUET",),
+    refused_if=_SYNC_ON,
     lacks="base files of other formats than Parquet",
 )
 HIVE_SYNC_AUTO_CREATE_DATABASE: Final = Option(

@@ -211,6 +211,7 @@ BOOTSTRAP_BASE_PATH: Final[Option[str | None]] = Option(
     None,
     "Path of the files that a bootstrapped table uses without rewriting them.",
     supported=(),
+    refused_if=(("hoodie.datasource.write.operation", "bootstrap"),),
     lacks="bootstrapped tables",
     instead="leave it out, read the files with Spark and write them with bulk_insert",
 )

@@ -54,8 +54,7 @@ ROLLBACK_BACKUP: Final = Option(
     False,
     "Copy the instant files of a commit before it is rolled back.",
     supported=("false",),
-    lacks=_BACKUPS,
-    instead="leave it out and copy .hoodie before a rollback",
+    ignored="a rollback keeps no copy of the files that it removes from the timeline; copy .hoodie before it",
 )
 ROLLBACK_BACKUP_FOLDER: Final = Option(
     "hoodie.rollback.instant.backup.dir",

@@ -27,6 +27,7 @@ TTL_STRATEGY_CLASS: Final[Option[str | None]] = Option(
     None,
     "Java class that chooses partitions. Penstock loads no Java classes.",
     supported=(),
+    refused_if=((TTL_INLINE.key, "true"),),
     lacks=JAVA_CLASSES,
     instead="leave it out and choose a hoodie.partition.ttl.management.strategy.type",
 )

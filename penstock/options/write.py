@@ -317,6 +317,7 @@ BULK_INSERT_PARTITIONER_CLASS: Final[Option[str | None]] = Option(
         "org.apache.hudi.execution.bulkinsert.RDDCustomColumnsSortPartitioner",
     ),
     case_sensitive=True,
+    refused_if=((OPERATION.key, Operation.BULK_INSERT.value),),
     lacks=JAVA_CLASSES,
     instead="use hoodie.bulkinsert.sort.mode, or repartition the DataFrame before the write",
 )

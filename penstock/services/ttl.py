@@ -33,8 +33,12 @@ def expired_partitions(table: TableState, now: datetime | None = None) -> list[s
 
     Args:
         now: the current time in the timeline's time zone; None to read the clock.
+
+    Raises:
+        Unsupported: the options name a strategy by its Java class.
     """
     options = table.options
+    options.require_support(o.TTL_STRATEGY_CLASS)
     days = options[o.TTL_DAYS]
     if days <= 0 or not table.config.partition_fields:
         return []

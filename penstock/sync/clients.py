@@ -79,7 +79,13 @@ def sync_mode(options: Options) -> str:
 
 
 def check_tools(options: Options) -> None:
-    """Raise OptionError if the options of the sync tools have a wrong form. No catalog is called."""
+    """Check the options of the sync tools. No catalog is called.
+
+    Raises:
+        OptionError: an option has a wrong form.
+        Unsupported: the value of an option is refused.
+    """
+    options.require_support(o.HIVE_SYNC_BASE_FILE_FORMAT, o.HIVE_SYNC_PARTITION_EXTRACTOR, o.META_SYNC_REPLICATE_TIMESTAMP)
     if HIVE_SYNC_TOOL not in options[o.META_SYNC_TOOLS] or sync_mode(options) == "glue":
         return
     parse_uris(options[o.HIVE_SYNC_METASTORE_URIS], o.HIVE_SYNC_METASTORE_URIS.key)

@@ -21,7 +21,7 @@ from penstock.options import Option, Options
 from penstock.options.key_generator_names import SQL
 from penstock.options.operation import Operation
 from penstock.options.option import to_raw
-from penstock.table.config import TableConfig
+from penstock.table.config import MERGE_ON_READ, TableConfig
 
 #: Prefixes of the class names of key generators that ignore partition columns.
 _WITHOUT_PARTITIONS = ("Nonpartitioned", "Global")
@@ -310,7 +310,10 @@ def check_against_table(options: Options, config: TableConfig, path: str) -> Non
         TableExists: the table at this path has another name.
         Unsupported: the table's writers must store change logs, which Penstock does not write.
         OptionError: options conflict with properties. The message lists all of them, with both values.
+        Unsupported: the table has log files, and their format is refused.
     """
+    if config.table_type == MERGE_ON_READ:
+        options.require_support(o.LOG_BLOCK_FORMAT)
     name = options[o.TABLE_NAME]
     if name and name.strip().lower() != config.name.lower():
         raise TableExists(

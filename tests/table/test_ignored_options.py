@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,22 @@ MANY = {
     "hoodie.metadata.index.column.stats.enable": "true",
     "hoodie.metadata.record.index.enable": "true",
     "hoodie.table.checksum": "1",
+    "hoodie.metadata.enable": "true",
+    # Their features are off.
+    "hoodie.metrics.reporter.type": "CLOUDWATCH",
+    "hoodie.write.commit.callback.class": "com.acme.Callback",
+    "hoodie.clustering.plan.strategy.class": "com.acme.Plans",
+    "hoodie.clustering.updates.strategy": "com.acme.Updates",
+    "hoodie.datasource.hive_sync.partition_extractor_class": "com.acme.Extractor",
+    "hoodie.datasource.hive_sync.base_file_format": "ORC",
+    "hoodie.meta.sync.client.tool.class": "com.acme.SyncTool",
+    "hoodie.bulkinsert.user.defined.partitioner.class": "com.acme.Partitioner",
+    "hoodie.logfile.data.block.format": "hfile",
+    "hoodie.index.hbase.security.authentication": "kerberos",
+    "hoodie.partition.ttl.strategy.class": "com.acme.Lifetime",
+    "hoodie.bootstrap.base.path": "/old",
+    "hoodie.rollback.instant.backup.enabled": "true",
+    "hoodie.table.service.manager.enabled": "true",
 }
 
 
@@ -51,6 +68,32 @@ def test_a_table_is_the_same_with_options_that_change_no_rows(spark: Any, tmp_pa
     assert sorted(named) == sorted(MANY)
     assert {warning.filename for warning in ignored} == {__file__}
     assert len({warning.lineno for warning in ignored}) == 1
+
+
+def test_a_feature_that_is_used_all_the_same_refuses_the_value(spark: Any, table: str, tmp_path: Path) -> None:
+    """The option that turns the feature on after a write is not set: the feature is called, or it is a property of the table."""
+    before = state_of(table)
+    opened = penstock.Table.open(table, spark)
+    calls: dict[str, Callable[[dict[str, object]], object]] = {
+        "hoodie.clustering.plan.strategy.class": lambda options: opened.cluster(options=options),
+        "hoodie.partition.ttl.strategy.class": lambda options: opened.expire_partitions(
+            {**options, "hoodie.partition.ttl.strategy.days.retain": 1}
+        ),
+        "hoodie.datasource.hive_sync.partition_extractor_class": opened.sync,
+        "hoodie.bulkinsert.user.defined.partitioner.class": lambda options: opened.bulk_insert(
+            trips(spark, SIX[0]), options=options
+        ),
+    }
+    for key, call in calls.items():
+        with pytest.raises(Unsupported, match=f"'{key}' is 'com.acme.Mine'"):
+            call({key: "com.acme.Mine"})
+    assert state_of(table) == before
+    merge_on_read = str(tmp_path / "mor")
+    write(trips(spark, *SIX), merge_on_read, {**TRIPS, "hoodie.datasource.write.table.type": "MERGE_ON_READ"})
+    before = state_of(merge_on_read)
+    with pytest.raises(Unsupported, match="'hoodie.logfile.data.block.format' is 'hfile'"):
+        write(trips(spark, SIX[0]), merge_on_read, {**TRIPS, "hoodie.logfile.data.block.format": "hfile"})
+    assert state_of(merge_on_read) == before
 
 
 def test_a_new_session_is_told_again(spark: Any, table: str) -> None:

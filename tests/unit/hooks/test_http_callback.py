@@ -341,7 +341,7 @@ def test_a_missing_address_and_an_unknown_class_are_named_before_the_write(serve
         check_hooks(HookContext(TableState(table.storage, table.base_path, table.config, options)))
     for name in ("com.acme.Callback", "org.apache.hudi.utilities.callback.pulsar.HoodieWriteCommitPulsarCallback"):
         with pytest.raises(Unsupported, match="register a Python function under this name with @penstock.commit_callback"):
-            read_options({"hoodie.write.commit.callback.class": name})
+            read_options({"hoodie.write.commit.callback.on": "true", "hoodie.write.commit.callback.class": name})
 
 
 @pytest.fixture(scope="module")

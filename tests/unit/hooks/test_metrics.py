@@ -228,4 +228,4 @@ def test_other_reporters_are_refused_by_name(kind: str) -> None:
     with pytest.raises(
         Unsupported, match=r"hoodie\.metrics\.reporter\.type.*use GRAPHITE, CONSOLE, PROMETHEUS or PROMETHEUS_PUSH"
     ):
-        read_options({"hoodie.metrics.reporter.type": kind})
+        read_options({"hoodie.metrics.on": "true", "hoodie.metrics.reporter.type": kind})

@@ -454,7 +454,7 @@ def test_unsupported_values_are_refused(key: str, value: object) -> None:
     option = lookup(key)
     assert option is not None
     with pytest.raises(Unsupported, match=re.escape(f"'{option.key}'")) as caught:
-        read_options({key: value})
+        read_options({**turned_on(option)[0], key: value})
     assert str(caught.value).endswith(f", which Penstock does not support: {option.way_out}")
 
 
@@ -465,7 +465,6 @@ def test_unsupported_values_are_refused(key: str, value: object) -> None:
         {"hoodie.index.type": "GLOBAL_BLOOM"},
         {"hoodie.write.markers.type": "DIRECT"},
         {"hoodie.write.markers.type": "timeline_server_based"},
-        {"hoodie.metadata.enable": True},
         {"hoodie.metadata.enable": False},
         {"hoodie.datasource.hive_sync.enable": False, "hoodie.datasource.hive_sync.password": "x"},
         {"hoodie.cleaner.policy.failed.writes": "LAZY"},
@@ -483,26 +482,66 @@ def test_supported_values_pass_without_a_warning(given: dict[str, object]) -> No
 
 def test_every_option_has_a_status_that_the_page_explains() -> None:
     words = {status(one).partition(":")[0].partition(" `")[0] for one in ALL}
-    assert words == {"yes", "only", "refused", "idle", "used if", "no effect", "no effect, warns"}
+    assert words == {"yes", "only", "refused", "refused, if", "idle", "used if", "no effect", "no effect, warns"}
 
 
+def refused_value(option: Option[Any]) -> str:
+    """Return a value that Penstock does not support."""
+    if option.parse is boolean:
+        return to_raw(not option.default)
+    if option.allowed:
+        return next(value for value in option.allowed if not option.supports(value))
+    return "8" if isinstance(option.default, int) else "com.acme.Unheard"
+
+
+def turned_on(option: Option[Any]) -> list[dict[str, str]]:
+    """Return, for each feature that uses the option, the option that turns the feature on; one empty map if it is always used."""
+    return [{key: value} for key, value in option.refused_if] or [{}]
+
+
+@pytest.mark.usefixtures("new_session")
 @pytest.mark.parametrize("option", [option for option in ALL if option.lacks], ids=by_key)
 def test_a_refusal_is_one_sentence_with_one_way_out(option: Option[Any]) -> None:
-    value = "com.acme.Unheard"
-    if option.parse is boolean:
-        value = to_raw(not option.default)
-    elif option.allowed:
-        value = next(value for value in option.allowed if not option.supports(value))
-    elif isinstance(option.default, int):
-        value = "8"
-    with pytest.raises(Unsupported) as caught:
-        read_options({option.key: value})
-    message = str(caught.value)
-    assert message.count(f"'{option.key}'") == 1
-    assert message.count(f"'{value}'") == 1
-    assert not re.search(r"[.;] ", message)
-    assert message.count("leave it out") <= 1
-    assert message.count(": ") == 1
+    value = refused_value(option)
+    for feature in turned_on(option):
+        with pytest.raises(Unsupported) as caught:
+            read_options({**feature, option.key: value})
+        message = str(caught.value)
+        if "bootstrap" in feature.values():
+            continue  # the operation itself is refused
+        assert message.count(f"'{option.key}'") == 1
+        assert message.count(f"'{value}'") == 1
+        assert not re.search(r"[.;] ", message)
+        assert message.count("leave it out") <= 1
+        assert message.count(": ") == 1
+
+
+@pytest.mark.usefixtures("new_session")
+@pytest.mark.parametrize("option", [option for option in ALL if option.refused_if], ids=by_key)
+def test_an_option_whose_feature_is_off_is_accepted_with_one_warning_per_session(option: Option[Any]) -> None:
+    """As in Hudi, where nothing reads it. A feature that is used all the same refuses the value when it reads the option."""
+    assert option.lacks
+    for key, value in option.refused_if:
+        assert CATALOGUE[key].default_raw.lower() != value.lower(), "the feature is off by default"
+        assert CATALOGUE[key].allowed is None or value in CATALOGUE[key].allowed
+    given = {option.key: refused_value(option)}
+    with pytest.warns(IgnoredOptionWarning) as caught:
+        options = read_options(given)
+    conditions = " or ".join(f"{key}={value}" for key, value in option.refused_if[-2:])
+    assert [str(warning.message) for warning in caught][0].startswith(f"{option.key} has no effect: it is used only with ")
+    assert str(caught[0].message).endswith(conditions)
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_options(given)
+    for reading in (lambda: options[option], lambda: options.require_support(option)):
+        with pytest.raises(Unsupported, match=re.escape(f"'{option.key}'")):
+            reading()
+
+
+def test_an_empty_key_generator_is_none() -> None:
+    for key in ("hoodie.datasource.write.keygenerator.class", "hoodie.datasource.write.keygenerator.type"):
+        assert key not in read_options({key: ""})
 
 
 def test_an_operation_that_does_not_exist_is_answered_with_those_that_work() -> None:
@@ -529,7 +568,10 @@ IGNORED: list[tuple[str, object, str]] = [
     ("hoodie.write.lock.wait_time_ms", 12000, "needs no lock"),
     ("hoodie.schema.on.read.enable", True, "columns are added"),
     ("hoodie.partition.metafile.use.base.format", True, "is a properties file"),
+    ("hoodie.metadata.enable", "true", "no metadata table"),
     ("hoodie.metadata.index.column.stats.enable", "TRUE", "no metadata table"),
+    ("hoodie.rollback.instant.backup.enabled", True, "copy .hoodie"),
+    ("hoodie.table.service.manager.enabled", True, "penstock services run"),
     ("hoodie.metadata.record.index.enable", True, "no metadata table"),
     ("hoodie.datasource.insert.dup.policy", "drop", "SQL INSERT only"),
     ("hoodie.datasource.overwrite.mode", "dynamic", "SQL INSERT OVERWRITE only"),
@@ -575,7 +617,7 @@ def test_the_options_of_a_lock_are_named_by_one_warning() -> None:
 @pytest.mark.usefixtures("new_session")
 @pytest.mark.parametrize("option", [option for option in ALL if option.ignored], ids=by_key)
 def test_the_default_of_an_option_that_may_be_ignored_does_not_warn(option: Option[Any]) -> None:
-    if option.supported:
+    if option.supported and option.key != "hoodie.metadata.enable":
         read_options({option.key: option.default_raw})
 
 

@@ -136,6 +136,6 @@ def test_a_write_that_began_after_the_last_check_conflicts_with_the_deletion(fir
 
 def test_a_java_strategy_and_days_that_are_no_number_are_refused() -> None:
     with pytest.raises(OptionError, match=r"hoodie\.partition\.ttl\.management\.strategy\.type"):
-        read_options({"hoodie.partition.ttl.strategy.class": "com.example.Mine"})
+        read_options({o.TTL_INLINE.key: "true", "hoodie.partition.ttl.strategy.class": "com.example.Mine"})
     with pytest.raises(OptionError, match="days"):
         read_options({o.TTL_DAYS.key: "soon"})

@@ -75,7 +75,7 @@ def test_older_names_of_strategies_stand_for_a_filter() -> None:
     recent = strategy_of(read_options({"hoodie.clustering.plan.strategy.class": list(STRATEGIES)[1]}))
     assert selection_of(read_options({MODE: "DAY_ROLLING"}), recent.partition_filter).mode == "RECENT_DAYS"
     with pytest.raises(Unsupported, match="SparkConsistentBucketClusteringPlanStrategy"):
-        read_options({"hoodie.clustering.plan.strategy.class": "org.x.SparkConsistentBucketClusteringPlanStrategy"})
+        strategy_of(read_options({"hoodie.clustering.plan.strategy.class": "org.x.SparkConsistentBucketClusteringPlanStrategy"}))
 
 
 def slice_(name: str, size: int | None, log_bytes: int = 0, path: str = "p") -> FileSlice:
