@@ -1,8 +1,9 @@
 """What the methods of `Table` accept as rows, and how each form becomes a DataFrame.
 
 A Spark DataFrame is used unchanged, and a path is read with `spark.read.parquet`. Rows in the memory of this process (pandas,
-Arrow, polars, a list of dicts) become an Arrow table, then a DataFrame. Pandas and Python hold most
-integers in 64 bits, whatever the column of the table is, so an integer takes the type of the table's column if it fits.
+Arrow, polars, a list of dicts) become an Arrow table, then a DataFrame. These libraries and Python hold most integers in 64 bits,
+whatever the column of the table is, so integers take the type of the table's column if all of them fit. The types of a Spark
+DataFrame and of Parquet files are kept: the write decides whether a column grows, as in Hudi.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def as_frame(rows: Rows, spark: SparkSession, columns: StructType) -> DataFrame:
     Args:
         rows: the rows, in one of the forms of `Rows`.
         spark: the session for rows that are not a Spark DataFrame.
-        columns: the table's columns. Integers of pandas and values of dicts take the types of these columns if they fit.
+        columns: the table's columns. Integers, and all values of dicts, take the types of these columns if they fit.
 
     Raises:
         OptionError: the rows have another form, or the path cannot be read as Parquet.
@@ -151,21 +152,21 @@ def _as_arrow(rows: Any, kind: str, columns: StructType) -> pa.Table:
     """
     if kind == "pandas.DataFrame":
         is_named = all(name is not None for name in rows.index.names)  # an index with a name is a column
-        return _narrow(pa.Table.from_pandas(rows, preserve_index=is_named), columns)
+        return _narrow(pa.Table.from_pandas(rows, preserve_index=is_named), columns, floats_too=True)
+    if isinstance(rows, list | tuple):
+        return _from_dicts(rows, columns)
     if kind == "polars.LazyFrame":
         rows = rows.collect()
     if kind.startswith("polars."):
-        return cast("pa.Table", rows.to_arrow())
+        return _narrow(cast("pa.Table", rows.to_arrow()), columns)
     if isinstance(rows, pa.RecordBatch):
-        return pa.Table.from_batches([rows])
+        return _narrow(pa.Table.from_batches([rows]), columns)
     if isinstance(rows, pa.RecordBatchReader):
-        return rows.read_all()
+        return _narrow(rows.read_all(), columns)
     if isinstance(rows, pa.Table):
-        return rows
-    if isinstance(rows, list | tuple):
-        return _from_dicts(rows, columns)
+        return _narrow(rows, columns)
     if hasattr(rows, "__arrow_c_stream__"):
-        return pa.table(rows)
+        return _narrow(pa.table(rows), columns)
     hint = "; call its read()" if hasattr(rows, "read") and hasattr(rows, "upsert") else ""
     raise OptionError(f"rows cannot be of the type {type(rows).__name__}: pass {_FORMS}{hint}")
 
@@ -228,22 +229,49 @@ def _would_change(found: pa.DataType, wanted: pa.DataType) -> bool:
     return bool((pt.is_date(wanted) and pt.is_timestamp(found)) or (pt.is_temporal(wanted) and pt.is_integer(found)))
 
 
-def _narrow(rows: pa.Table, columns: StructType) -> pa.Table:
-    """Return rows of pandas with numbers cast to the integer types of the table's columns, where every value fits.
+def _narrow(rows: pa.Table, columns: StructType, *, floats_too: bool = False) -> pa.Table:
+    """Return rows with integers cast to the integer types of the table's columns, in each column where every value fits.
 
-    This is needed because pandas stores integers as 64-bit integers, and as floats if values are missing.
+    Integers inside of lists, maps and structs are cast too.
+
+    Args:
+        floats_too: whether floats without a fraction are cast to integers. Pandas has floats where integers are missing.
     """
     known = spark_to_arrow(columns.jsonValue())
     for number, field in enumerate(rows.schema):
-        wanted = known.field(field.name).type if field.name in known.names else field.type
-        is_number = pt.is_integer(field.type) or pt.is_floating(field.type)
-        if wanted == field.type or not (pt.is_integer(wanted) and is_number):
+        if field.name not in known.names:
+            continue
+        wanted = known.field(field.name).type
+        is_float = floats_too and pt.is_floating(field.type) and pt.is_integer(wanted)
+        narrower = wanted if is_float else _with_integers_of(field.type, wanted)
+        if narrower == field.type:
             continue
         try:
-            rows = rows.set_column(number, field.name, rows.column(number).cast(wanted))
-        except pa.ArrowInvalid:
+            rows = rows.set_column(number, field.name, rows.column(number).cast(narrower))
+        except pa.ArrowException:
             continue  # a value does not fit: the write decides whether the column grows
     return rows
+
+
+def _with_integers_of(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    """Return the type `found` with its integers, also nested ones, in the integer types that `wanted` has in their place."""
+    if pt.is_integer(found):
+        return wanted if pt.is_integer(wanted) else found
+    if (pt.is_list(found) or pt.is_large_list(found)) and pt.is_list(wanted):
+        element = found.value_field.with_type(_with_integers_of(found.value_type, wanted.value_type))
+        return pa.list_(element) if pt.is_list(found) else pa.large_list(element)
+    if pt.is_map(found) and pt.is_map(wanted):
+        value = found.item_field.with_type(_with_integers_of(found.item_type, wanted.item_type))
+        return pa.map_(found.key_field, value)
+    if pt.is_struct(found) and pt.is_struct(wanted):
+        return pa.struct([_with_integers_of_field(field, wanted) for field in found])
+    return found
+
+
+def _with_integers_of_field(field: pa.Field, wanted: pa.DataType) -> pa.Field:
+    """Return a field of a struct with the integers of the field of the same name in the struct `wanted`."""
+    number = wanted.get_field_index(field.name)
+    return field if number < 0 else field.with_type(_with_integers_of(field.type, wanted.field(number).type))
 
 
 def _send(spark: SparkSession, rows: pa.Table, columns: StructType) -> DataFrame:

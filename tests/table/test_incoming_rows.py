@@ -7,7 +7,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 import polars as pl
@@ -168,6 +168,33 @@ def test_integers_of_pandas_do_not_widen_a_column_that_can_hold_them(spark: Any,
     table.upsert([{"id": "d", "n": 2**40}])
     assert table.schema.simpleString() == "struct<id:string,n:bigint>"
     assert rows_of(table) == [("a", 1), ("b", None), ("c", 3), ("d", 2**40)]
+
+
+@pytest.mark.parametrize("form", ["arrow", "arrow batch", "arrow reader", "polars", "polars, lazy"])
+def test_integers_of_arrow_and_polars_do_not_widen_a_column_that_can_hold_them(spark: Any, table_path: str, form: str) -> None:
+    schema = "id string, n int, tags array<int>, place struct<x:int,y:double>"
+    table = Table.create(table_path, schema, spark=spark, name="t", record_key="id")
+
+    def in_form(*rows: dict[str, Any]) -> Any:
+        arrow = pa.Table.from_pylist(list(rows))
+        assert arrow.schema.field("n").type == pa.int64()
+        of_polars = cast("pl.DataFrame", pl.from_arrow(arrow))
+        made = {
+            "arrow": arrow,
+            "arrow batch": arrow.to_batches()[0],
+            "arrow reader": arrow.to_reader(),
+            "polars": of_polars,
+            "polars, lazy": of_polars.lazy(),
+        }
+        return made[form]
+
+    before = table.schema.simpleString()
+    table.upsert(in_form({"id": "a", "n": 1, "tags": [1, None], "place": {"x": 1, "y": 2.0}}, {"id": "b", "n": None}))
+    assert table.schema.simpleString() == before
+    assert rows_of(table) == [("a", 1, [1, None], (1, 2.0)), ("b", None, None, None)]
+    table.upsert(in_form({"id": "c", "n": 2**40, "tags": [3], "place": {"x": 1, "y": 2.0}}))
+    assert table.schema.simpleString() == before.replace("n:int", "n:bigint")
+    assert sorted(row[1] for row in rows_of(table) if row[1]) == [1, 2**40]
 
 
 def test_numbers_with_a_fraction_in_dicts_are_not_cut(spark: Any, table_path: str) -> None:
