@@ -148,7 +148,7 @@ def load(session: Any, paths: Sequence[str], raw_options: dict[str, Any]) -> Dat
 
 
 def wrap_spark_object(original: Any, mixin: type, notes: dict[str, Any]) -> Any:
-    """Return a copy of Spark's reader or writer whose class also inherits from the mixin.
+    """Return a copy of Spark's reader, writer or catalog whose class also inherits from the mixin.
 
     Args:
         original: Spark's reader or writer.

@@ -13,7 +13,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import wraps
+from functools import cached_property, wraps
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -23,7 +23,7 @@ from penstock.spark.catalog_tables import read_table, replace_catalog_tables
 from penstock.spark.compat import frame_classes, session_classes
 from penstock.spark.datasource import HudiReader, HudiWriter, wrap_spark_object
 from penstock.spark.hudi_settings import settle_hudi_settings
-from penstock.spark.not_yet import NoStreamReader, NoTableWriter, is_unknown_provider, refused_statement
+from penstock.spark.not_yet import NoCatalog, NoStreamReader, NoTableWriter, is_unknown_provider, refused_statement
 from penstock.spark.streaming import HudiStreamWriter
 from penstock.storage import use_session_settings
 from penstock.workers.prepare import use_driver_python
@@ -122,6 +122,7 @@ def _replacements() -> Iterator[tuple[type, str, Callable[[Any], Any]]]:
     for kind in session_classes():
         yield kind, "read", _read
         yield kind, "readStream", _read_stream
+        yield kind, "catalog", _catalog
         yield kind, "table", _table
         yield kind, "sql", _sql
     for kind in frame_classes():
@@ -141,7 +142,8 @@ def _patch(kind: type, name: str, replacement: Callable[[Any], Any]) -> None:
         return
     taken = replacement(current)
     setattr(taken, _ORIGINAL, current)
-    setattr(kind, name, property(taken, doc=current.__doc__) if isinstance(current, property) else taken)
+    is_property = isinstance(current, property | cached_property)
+    setattr(kind, name, property(taken, doc=current.__doc__) if is_property else taken)
 
 
 def _restore(kind: type, name: str) -> None:
@@ -194,6 +196,15 @@ def _read_stream(original: Any) -> Any:
         return wrap_spark_object(original.__get__(self, type(self)), NoStreamReader, {"session": self, "enabled": is_enabled})
 
     return read_stream
+
+
+def _catalog(original: Any) -> Any:
+    """Return the getter for `SparkSession.catalog` that wraps Spark's catalog, which then creates no table of Hudi's format."""
+
+    def catalog(self: Any) -> Any:
+        return wrap_spark_object(original.__get__(self, type(self)), NoCatalog, {"session": self, "enabled": is_enabled})
+
+    return catalog
 
 
 def _write_to(original: Any) -> Any:

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 import penstock
 from penstock.errors import Unsupported
 from penstock.spark import session
+from penstock.spark.not_yet import refused_statement
 from tests.table.tables import SIX, trips, values
 
 MESSAGE_CHARACTERS_MAX = 300
@@ -25,6 +26,8 @@ ATTEMPTS: dict[str, Any] = {
     "readStream": (lambda spark: spark.readStream.format("hudi").load("/tmp/t"), "readStream .*read_changes"),
     "readStream, load": (lambda spark: spark.readStream.load("/tmp/t", format="hudi"), "readStream .*read_changes"),
     "readStream, long name": (lambda spark: spark.readStream.format("org.apache.hudi"), "readStream .*read_changes"),
+    "catalog.createTable": (lambda spark: spark.catalog.createTable("trips_5", source="hudi"), "createTable .*Table.create"),
+    "catalog.createTable by place": (lambda spark: spark.catalog.createTable("trips_6", "/tmp/t", "HUDI"), "createTable"),
     "writeTo": (lambda spark: trips(spark, *SIX).writeTo("db.trips").using("hudi").create(), "writeTo.*df.write"),
 }
 STATEMENTS = {
@@ -76,11 +79,44 @@ def test_statements_that_only_mention_hudi_go_to_spark(spark: Any, text: str) ->
 
 @pytest.mark.parametrize(
     "text",
-    ["select * from no_such_table -- using hudi", "create table t (a int) using no_such_format comment 'using hudi'", "selec 1"],
+    [
+        "select * from no_such_table -- using hudi",
+        "create table t (a int) using no_such_format comment 'using hudi'",
+        "selec 1",
+        "create table t (a no_such_type) using hudi",
+        "create table a.b.c.t (a int) using hudi",
+        "select * from hudi.`/tmp/t` wher e ts > 1",
+        "select * from no_such_table, hudi.`/tmp/t`",
+    ],
 )
 def test_an_error_of_another_statement_stays_sparks(spark: Any, text: str) -> None:
     with pytest.raises(Exception) as raised:
         spark.sql(text).collect()
+    assert not isinstance(raised.value, Unsupported)
+
+
+def test_a_call_that_fails_for_another_reason_keeps_sparks_error(spark: Any) -> None:
+    """Procedures of other catalogs, such as Iceberg's, have errors of their own; so has a CALL that PySpark 4 cannot parse."""
+    for reason in ("Cannot roll back to snapshot 5, it is no ancestor", "[PARSE_SYNTAX_ERROR] Syntax error at or near ')'"):
+        assert refused_statement("CALL system.rollback_to_snapshot('db.t', 5)", PySparkException(reason)) is None
+    for reason in ("Syntax error at or near 'CALL'", "[UNRESOLVED_ROUTINE] Cannot resolve", "Procedure system.x not found"):
+        assert refused_statement("CALL system.x('db.t')", PySparkException(reason)) is not None
+
+
+def test_other_tables_of_the_catalog_are_sparks(spark: Any, tmp_path: Path) -> None:
+    rows = trips(spark, *SIX)
+    rows.write.parquet(str(tmp_path / "plain"))
+    spark.catalog.createTable("plain_trips", str(tmp_path / "plain"), "parquet")
+    try:
+        assert spark.catalog.tableExists("plain_trips")
+        assert spark.table("plain_trips").count() == len(SIX)
+    finally:
+        spark.sql("drop table plain_trips")
+
+
+def test_a_stream_of_a_table_by_name_is_sparks(spark: Any) -> None:
+    with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND") as raised:
+        _ = spark.readStream.table("hudi_trips").schema
     assert not isinstance(raised.value, Unsupported)
 
 
