@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, DecimalType, FractionalType, MapType, StringType, StructType
+from pyspark.sql.types import ArrayType, BinaryType, DataType, DecimalType, FractionalType, MapType, StringType, StructType
 
 from penstock.error_text import marked_ends
 from penstock.errors import SchemaError
@@ -63,6 +63,8 @@ def _cast(value: Column, source: DataType, target: DataType, name: str) -> Colum
     Args:
         name: the name of the column, for the error message.
     """
+    if isinstance(source, BinaryType) and isinstance(target, StringType):
+        return _decode(value)
     if not _can_fail(source, target):
         return value.cast(target)
     cast = _try_cast(value, target)
@@ -73,6 +75,13 @@ def _cast(value: Column, source: DataType, target: DataType, name: str) -> Colum
         F.lit(f"' cannot become one; correct it, or cast the column before writing{after}"),
     )
     return F.when(value.isNotNull() & cast.isNull(), F.raise_error(message).cast(target)).otherwise(cast)
+
+
+def _decode(value: Column) -> Column:
+    """Return an expression that reads bytes as UTF-8. Bytes that are no text become U+FFFD, as in Hudi."""
+    if hasattr(F, "make_valid_utf8"):
+        return F.make_valid_utf8(value.cast("string"))
+    return F.decode(value, "UTF-8")  # in PySpark 3.5; in PySpark 4 it raises an error for such bytes
 
 
 def _try_cast(value: Column, target: DataType) -> Column:

@@ -115,7 +115,22 @@ def _cast(column: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> pa.ChunkedAr
 
     Only a cast to a floating-point type may change values: a large long becomes the nearest float.
     """
-    return pc.cast(column, options=pc.CastOptions(kind, allow_float_truncate=pa.types.is_floating(kind)))
+    try:
+        return pc.cast(column, options=pc.CastOptions(kind, allow_float_truncate=pa.types.is_floating(kind)))
+    except pa.ArrowInvalid:
+        if pa.types.is_binary(column.type) and pa.types.is_string(kind):
+            return _decode(column)
+        raise
+
+
+def _decode(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """Read bytes as UTF-8. Bytes that are no text become U+FFFD, as in Hudi.
+
+    Arrow has no function for it, so values are decoded one by one. Only a column that has such bytes comes here.
+    """
+    decoded = [None if value is None else value.decode("utf-8", "replace") for value in column.to_pylist()]
+    array = pa.array(decoded, pa.string())
+    return pa.chunked_array([array]) if isinstance(column, pa.ChunkedArray) else array
 
 
 def _offsets_with_nulls(array: pa.Array) -> pa.Array:

@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from tests.interop.sides import KEY, NAME, OPERATION, ORDERING, Penstock
+from tests.interop.sides import KEY, NAME, OPERATION, ORDERING, Penstock, assert_rows, rows_of
 from tests.kit.oracle import Oracle
+from tests.kit.promotions import incoming_rows, stored_rows
 
 TYPE = "hoodie.datasource.write.table.type"
 KINDS = ["COPY_ON_WRITE", "MERGE_ON_READ"]
@@ -140,3 +141,20 @@ def test_narrower_numbers_that_hudi_stored_are_widened(us: Penstock, hudi015: Or
         ("2", 7, 2.0),
     ]
     assert [str(found.schema.field(name).type) for name in ("whole", "fraction")] == ["int64", "double"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hudi_reads_every_pair_of_types_as_penstock_does(us: Penstock, hudi015: Oracle, tmp_path: Path, kind: str) -> None:
+    """Before and after a compaction. A column of decimals has grown within the bytes that Parquet stores for each."""
+    path = tmp_path / "us"
+    options = {**OPTIONS, TYPE: kind}
+    for operation, rows in (
+        ("bulk_insert", stored_rows(1, "a", "b", "c", "d")),
+        ("upsert", stored_rows(2, "a", "d")),
+        ("upsert", incoming_rows(3, "b", "d")),
+    ):
+        us.write(path, rows, {**options, OPERATION: operation})
+    assert_rows(hudi015.read(path), rows_of(us.read(path)), "Hudi, before a compaction")
+    if kind == "MERGE_ON_READ":
+        penstock.Table.open(path, spark=us.spark).compact()
+        assert_rows(hudi015.read(path), rows_of(us.read(path)), "Hudi, after the compaction")

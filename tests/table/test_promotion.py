@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import penstock
 from penstock.errors import SchemaError
+from tests.kit.promotions import PROMOTIONS, incoming_rows, stored_rows
 from tests.table.tables import KEY, META, NAME, OPERATION, ORDERING, PARTITION, load, sorted_rows, state_of, timeline, write
 
 KINDS = ["COPY_ON_WRITE", "MERGE_ON_READ"]
@@ -24,6 +28,8 @@ APART = {
 TYPE = "hoodie.datasource.query.type"
 BEGIN = "hoodie.datasource.read.begin.instanttime"
 
+#: 0.1 as a 32-bit number.
+FLOAT = struct.unpack("f", struct.pack("f", 0.1))[0]
 FIRST = """select * from values
     ('a', 1, 7, 9007199254740993, cast(0.1 as float), 1e7D, named_struct('x', 1.5D), array(1e-4D, null), map('k', 2)),
     ('b', 1, -7, -1, cast(1e10 as float), 12345678.9D, named_struct('x', 1e23D), array(), map('k', null)),
@@ -58,6 +64,71 @@ def make(spark: Any, path: str, kind: str, operation: str = "bulk_insert") -> di
     options = {**APART, "hoodie.datasource.write.table.type": kind}
     write(spark.sql(FIRST).coalesce(1), path, {**options, OPERATION: operation})
     return options
+
+
+def write_arrow(spark: Any, path: str, rows: pa.Table, folder: Path, options: dict[str, Any]) -> None:
+    """Write rows from a Parquet file."""
+    file = folder / f"rows-{len(list(folder.iterdir()))}.parquet"
+    pq.write_table(rows, file)
+    write(spark.read.parquet(str(file)), path, options)
+
+
+def found_in(frame: Any) -> dict[str, dict[str, Any]]:
+    """Return key → column → value. Bytes are comparable."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in frame.drop("ts", *META).collect():
+        values = {name: bytes(value) if isinstance(value, bytearray) else value for name, value in row.asDict().items()}
+        found[values.pop("id")] = values
+    return found
+
+
+STORED = {one.name: one.stored_after for one in PROMOTIONS}
+INCOMING = {one.name: one.incoming_after for one in PROMOTIONS}
+
+
+@pytest.mark.everywhere
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_pair_of_types_in_base_files_and_logs(spark: Any, table_path: str, tmp_path: Path, kind: str) -> None:
+    """Row a is in a log of the stored types, b in one of the incoming types, c in no log, d in both."""
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    options = {**APART, "hoodie.datasource.write.table.type": kind}
+    upsert = {**options, OPERATION: "upsert"}
+    write_arrow(spark, table_path, stored_rows(1, "a", "b", "c", "d"), folder, {**options, OPERATION: "bulk_insert"})
+    write_arrow(spark, table_path, stored_rows(2, "a", "d"), folder, upsert)
+    first, before = [name.split(".")[0] for name in timeline(table_path) if name.endswith("commit")]
+    write_arrow(spark, table_path, incoming_rows(3, "b", "d"), folder, upsert)
+    expected = {"a": STORED, "b": INCOMING, "c": STORED, "d": INCOMING}
+    rows = load(spark, table_path)
+    types = {field.name: field.dataType.simpleString() for field in rows.schema}
+    assert {one.name: types[one.name] for one in PROMOTIONS} == {one.name: one.result_type for one in PROMOTIONS}
+    assert found_in(rows) == expected
+    then = load(spark, table_path, **{"as.of.instant": before})
+    assert found_in(then) == dict.fromkeys("abcd", {one.name: one.stored for one in PROMOTIONS} | {"float_to_string": FLOAT})
+    changed = load(spark, table_path, **{TYPE: "incremental", BEGIN: first})
+    assert found_in(changed) == {key: expected[key] for key in "abd"}
+    if kind == "MERGE_ON_READ":
+        assert len([p for p in Path(table_path).rglob(".*.log.*") if "crc" not in p.name]) == 2
+        base_files = load(spark, table_path, **{TYPE: "read_optimized"})
+        assert found_in(base_files) == dict.fromkeys("abcd", STORED)
+        penstock.Table.open(table_path, spark=spark).compact()
+        assert found_in(load(spark, table_path, **{TYPE: "read_optimized"})) == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bytes_that_are_no_text_become_replacement_characters(spark: Any, table_path: str, tmp_path: Path, kind: str) -> None:
+    """As in Hudi, which decodes them in Java."""
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    options = {**APART, "hoodie.datasource.write.table.type": kind, OPERATION: "upsert"}
+    for number, key in enumerate("ab"):
+        write(spark.sql(f"select '{key}' id, {number} ts, 'x' c"), table_path, options)
+    wrong = [b"ok", b"\xff", b"a\xe2\x82", b"\xf0\x9f\x98b", None]
+    keys = ["a", *"cdef"]
+    rows = pa.table({"id": keys, "ts": pa.array([9] * 5, pa.int32()), "c": pa.array(wrong, pa.binary())})
+    write_arrow(spark, table_path, rows, folder, options)
+    expected = [("a", "ok"), ("b", "x"), ("c", "\ufffd"), ("d", "a\ufffd"), ("e", "\ufffdb"), ("f", None)]
+    assert sorted_rows(load(spark, table_path).select("id", "c")) == expected
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -183,6 +254,9 @@ def test_text_fits_a_date_or_decimal_column_if_it_is_one(spark: Any, table_path:
         ("cast(1.5 as decimal(6,2))", "cast(1.5 as decimal(20,2))"),
         ("cast(1.5 as decimal(6,2))", "cast(1.5 as decimal(20,4))"),
         ("1", "cast(1.5 as decimal(6,2))"),
+        ("cast(1.5 as decimal(6,2))", "'x'"),
+        ("date'2024-01-01'", "'x'"),
+        ("1.5D", "cast(1.5 as decimal(6,2))"),
         ("true", "'true'"),
         ("'true'", "true"),
         ("timestamp'2024-01-01 00:00:00'", "'2024-01-01'"),
