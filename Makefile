@@ -40,6 +40,9 @@ format: $(READY) ## fix lint and formatting
 test-unit: $(READY) ## run the tests that start no JVM
 	@$(TESTS) unit
 
+test-pages: $(READY) ## run the examples of every page as a program of its own, as a newcomer would
+	@PENSTOCK_TEST_PAGES=all $(RUN) -m pytest -q tests/docs/test_pasted_pages.py
+
 test-table: $(READY) ## run the table tests on the newest PySpark
 	@$(TESTS) table
 

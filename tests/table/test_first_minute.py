@@ -18,27 +18,37 @@ def run_program(text: str, *arguments: str, **variables: str) -> subprocess.Comp
     )
 
 
-def test_a_program_without_a_file_and_without_grpc_runs_to_its_end() -> None:
-    """Without grpc, an import of Connect's modules makes PySpark 4.3 end such a process with status 0."""
-    done = run_program(
-        WITHOUT_GRPC
-        + "import penstock\n"
-        + "spark = penstock.session(master='local[1]')\n"
-        + "from penstock.spark.session import is_enabled\n"
-        + "assert is_enabled(spark)\n"
-        + "penstock.disable(spark)\n"
-        + "assert not [name for name in sys.modules if name.startswith('pyspark.sql.connect.')], 'Connect is loaded'\n"
-        + "print('the end')\n"
-    )
-    assert done.stdout.splitlines()[-1:] == ["the end"], done.stderr
-
-
 ROW_OF_HUDI = """
 df = spark.createDataFrame([(1, 1)], "id int, ts int")
 options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id", "hoodie.datasource.write.precombine.field": "ts"}
 df.write.format("hudi").options(**options).mode("append").save(sys.argv[1])
 print("rows:", spark.read.format("hudi").load(sys.argv[1]).where("id = 1").count())
 """
+
+
+def test_a_program_without_a_file_and_without_grpc_runs_to_its_end(tmp_path: Path) -> None:
+    """Without grpc, an import of Connect's modules makes PySpark 4.3 end such a process with status 0.
+
+    So the program creates a table, appends to it in workers, reads it, and has to come to its last line.
+    """
+    done = run_program(
+        WITHOUT_GRPC
+        + "import penstock\n"
+        + "spark = penstock.session(master='local[1]')\n"
+        + "from penstock.spark.session import is_enabled\n"
+        + "assert is_enabled(spark)\n"
+        + ROW_OF_HUDI
+        + "news = spark.createDataFrame([(1, 2), (2, 2)], 'id int, ts int')\n"
+        + "in_workers = {**options, 'penstock.small.batch.rows': '0', 'hoodie.datasource.write.operation': 'upsert'}\n"
+        + "news.write.format('hudi').options(**in_workers).mode('append').save(sys.argv[1])\n"
+        + "print(sorted((row.id, row.ts) for row in spark.read.format('hudi').load(sys.argv[1]).collect()))\n"
+        + "penstock.disable(spark)\n"
+        + "assert not [name for name in sys.modules if name.startswith('pyspark.sql.connect.')], 'Connect is loaded'\n"
+        + "print('the end')\n",
+        str(tmp_path / "table"),
+    )
+    assert done.stdout.splitlines()[-3:] == ["rows: 1", "[(1, 2), (2, 2)]", "the end"], done.stderr
+    assert done.returncode == 0
 
 
 def test_the_settings_of_hudis_quickstart_do_no_harm_without_the_jar(tmp_path: Path) -> None:
