@@ -17,7 +17,7 @@ from penstock.spark.java import use_java
 from penstock.storage import LocalStorage
 from tests.kit.plain import pending
 from tests.table.tables import OPERATION, TRIPS, trips, write
-from tests.table.test_worker_python import OWN_SESSION, WRITE_AND_READ
+from tests.table.test_worker_python import OWN_SESSION, WRITE_AND_READ, run_program
 
 #: A second write whose rows never come: the file `begun` says that its task runs.
 SLOW_WRITE = """
@@ -87,6 +87,20 @@ def test_ctrl_c_ends_a_write_in_a_keyboard_interrupt_that_says_what_became_of_it
     files = sorted(str(file.relative_to(tmp_path)) for file in (tmp_path / "table").rglob("*.parquet"))
     assert repr(files) == (tmp_path / "files").read_text()
     assert [file.name for file in tmp_path.iterdir() if "table" in file.name] == ["table"]
+
+
+def test_ctrl_c_in_the_first_write_of_a_table_leaves_no_table_and_the_write_can_be_repeated(tmp_path: Path) -> None:
+    """The table is created by the write that is interrupted."""
+    first = WRITE_AND_READ.replace("(1, 2)", "()").partition("print(")[0]
+    rows = "rows = spark.sql(\"select 'a' as id, 1 as ts\")\n"
+    line = interrupt(OWN_SESSION + first + rows + "mode = 'append'" + SLOW_WRITE, tmp_path)
+    assert "was interrupted" in line
+    assert not (tmp_path / "table" / ".hoodie" / "hoodie.properties").exists(), line
+    assert list(tmp_path.rglob("*.parquet")) == []
+    again = "rows.write.format('hudi').options(**options).mode('append').save('table')\n"
+    again += "print(spark.read.format('hudi').load('table').count())\n"
+    done = run_program(OWN_SESSION + first + rows + again, tmp_path)
+    assert done.stdout.splitlines()[-1:] == ["1"], done.stderr
 
 
 def test_ctrl_c_ends_a_compaction_in_a_keyboard_interrupt_and_its_plan_stays(tmp_path: Path) -> None:
