@@ -8,6 +8,7 @@ commit or with a WriteConflict that left nothing. `PENSTOCK_TEST_SCHEDULES=1` pl
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -221,5 +222,7 @@ def test_the_second_writer_is_told_who_is_at_work(runner: Runner, tmp_path: Path
     assert isinstance(errors["second"], WriteConflict)
     message = str(errors["second"])
     assert f"process {os.getpid()} on " in message
+    (instant,) = re.findall(r" has been writing to it since ([0-9]{17}) \(\1\.", message)
+    assert (tmp_path / "table" / ".hoodie" / f"{instant}.commit").exists(), "the instant of the writer that went on"
     assert "last heartbeat" in message
     assert "hoodie.client.heartbeat.interval_in_ms" in message
