@@ -1,5 +1,6 @@
 """A query of change data: not supported yet."""
 
+# Writes a table first.
 # Ends in: Unsupported: hoodie.datasource.query.incremental.format
 import sys
 

@@ -19,3 +19,5 @@ hudi = {
     "hoodie.datasource.hive_sync.partition_extractor_class": "org.apache.hudi.hive.NonPartitionedExtractor",
 }
 df.write.format("hudi").options(**hudi).mode("overwrite").save(sys.argv[1])
+rows = spark.read.format("hudi").load(sys.argv[1])
+assert [(row._hoodie_record_key, row.ts) for row in rows.collect()] == [("1", 1)]

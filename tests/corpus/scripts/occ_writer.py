@@ -16,3 +16,5 @@ opts = {
     "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
 }
 spark.createDataFrame([(1, 1)], "id int, ts int").write.format("hudi").options(**opts).mode("overwrite").save(sys.argv[1])
+rows = spark.read.format("hudi").load(sys.argv[1])
+assert [(row._hoodie_record_key, row.ts) for row in rows.collect()] == [("1", 1)]

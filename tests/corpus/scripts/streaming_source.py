@@ -1,5 +1,6 @@
 """A stream that reads a Hudi table: not supported yet."""
 
+# Writes a table first.
 # Ends in: Unsupported: hudi
 import sys
 
