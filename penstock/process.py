@@ -6,6 +6,7 @@ pids again. Each container of a machine counts pids on its own, so the machine's
 
 from __future__ import annotations
 
+import getpass
 import os
 import platform
 from contextlib import suppress
@@ -31,6 +32,15 @@ def this_process() -> Process:
     host = platform.node()
     machine = "/".join([host, _read("/proc/sys/kernel/random/boot_id"), _pid_namespace()])
     return Process(host, machine, os.getpid(), _start_of("self"))
+
+
+def describe_user() -> str:
+    """Return the user of this process and its host, as `user@host`."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # in a container the user may have no name
+        user = str(os.getuid())
+    return f"{user}@{platform.node()}"
 
 
 def has_ended(process: Process) -> bool:

@@ -26,10 +26,11 @@ from penstock.commit.conflicts import check_conflicts, check_log_files, check_no
 from penstock.commit.early_conflicts import EarlyConflicts, detects_early
 from penstock.commit.heartbeat import Heartbeat, check_alive
 from penstock.commit.modes import is_lazy, is_optimistic
-from penstock.commit.overlap import ConcurrentCommit, check_overlap, check_schema
+from penstock.commit.overlap import WRITER, ConcurrentCommit, check_overlap, check_schema
 from penstock.commit.publish_alone import publish_alone
 from penstock.commit.row_ages import measure_row_ages
 from penstock.commit.run_hooks import run_after_hooks, run_before_hooks
+from penstock.commit.seen_commits import Look, LookNeeded, SeenCommits
 from penstock.commit.swap_tables import final_table_path
 from penstock.commit.table_lock import check_still_held, locked
 from penstock.commit.undone_commits import check_still_there
@@ -39,6 +40,7 @@ from penstock.filegroup.partitions import check_not_nested, withdraw_partition
 from penstock.hooks import HookContext, LockUse, PendingCommit, PublishedCommit, TableReader
 from penstock.interrupt import check_interrupt, is_interrupted
 from penstock.options.operation import Operation
+from penstock.process import describe_user
 from penstock.progress import Stages
 from penstock.storage import has_whole_files
 from penstock.table.state import TableState
@@ -208,6 +210,7 @@ class Change:
         read_table: TableReader | None = None,
         published: Callable[[], object] | None = None,
         check: CheckCommits | None = None,
+        look: Look | None = None,
         calls_hooks: bool = True,
     ) -> PublishedCommit:
         """Call `prepare`, then `publish`; return the published commit. The arguments are those of `prepare` and `publish`."""
@@ -222,7 +225,9 @@ class Change:
             stages=stages,
             read_table=read_table,
         )
-        return self.publish(commit, spark=spark, stages=stages, published=published, check=check, calls_hooks=calls_hooks)
+        return self.publish(
+            commit, spark=spark, stages=stages, published=published, check=check, look=look, calls_hooks=calls_hooks
+        )
 
     def prepare(
         self,
@@ -252,10 +257,11 @@ class Change:
             stages: shows the hooks as stages of the operation; None: they are not shown.
             read_table: reads the table for hooks that check rows; None: the rows are not checked.
         """
+        writer = {WRITER: describe_user()} if is_optimistic(self.table) else {}
         metadata = CommitMetadata(
             stats=tuple(stats),
             operation=operation.stored,
-            extra={**(extra or {}), **measure_row_ages(stats), "schema": schema},
+            extra={**(extra or {}), **writer, **measure_row_ages(stats), "schema": schema},
             replaced=replaced,
             compacted=compacted,
         )
@@ -274,6 +280,7 @@ class Change:
         stages: Stages | None = None,
         published: Callable[[], object] | None = None,
         check: CheckCommits | None = None,
+        look: Look | None = None,
         calls_hooks: bool = True,
     ) -> PublishedCommit:
         """Publish a prepared commit and return it with the outcomes of the after-commit hooks.
@@ -288,6 +295,8 @@ class Change:
             published: a function to call after the completed file was created and before the marker folder is deleted.
             check: a last check of the caller, called with the commits that completed since the change was planned. Under
                 optimistic concurrency control it is called during the transaction; otherwise with no commits.
+            look: an expensive check of commits that completed since the change was planned. It is made without the lock, and only
+                under optimistic concurrency control.
             calls_hooks: whether to run the after-commit hooks. Not for a write, whose hooks run after the table services that
                 follow it (`door/follow_ups.py`).
 
@@ -317,7 +326,7 @@ class Change:
         finalized_s = clock.monotonic_s() - began_s
         done = PublishedCommit(commit.instant, commit.action, commit.metadata)
         if is_optimistic(self.table):
-            done = self._publish_in_turn(commit, check, stages or Stages("", "off"))
+            done = self._publish_in_turn(commit, check, SeenCommits(look), stages or Stages("", "off"))
         else:
             # As late as possible: what is found must still hold when the completed file is created.
             if self._run_file is not None:  # no other writer began before this one, but a service runs next to writers
@@ -339,11 +348,21 @@ class Change:
             return done
         return run_after_hooks(HookContext(self.table, spark, stages=stages), done)
 
-    def _publish_in_turn(self, commit: PendingCommit, check: CheckCommits | None, stages: Stages) -> PublishedCommit:
+    def _publish_in_turn(
+        self, commit: PendingCommit, check: CheckCommits | None, seen: SeenCommits, stages: Stages
+    ) -> PublishedCommit:
         """Publish the commit in a transaction, so that no other commit comes between its checks and its completed file.
 
-        Return the commit, as it is stored.
+        If commits of others have to be looked at, do that without the lock, and begin again. Return the commit, as it is stored.
         """
+        while True:
+            try:
+                return self._take_turn(commit, check, seen, stages)
+            except LookNeeded as needed:
+                seen.look_at(needed.commits)
+
+    def _take_turn(self, commit: PendingCommit, check: CheckCommits | None, seen: SeenCommits, stages: Stages) -> PublishedCommit:
+        """Publish the commit in a transaction. Return it, as it is stored. Raise LookNeeded before anything is published."""
         # Encoded before the lock is acquired, because that takes time for a commit of many files.
         content = write_commit(_with_lock_wait(commit.metadata, _LOCK_WAIT))
         completed = Completed(self.instant.in_state(State.COMPLETED), content)
@@ -360,7 +379,8 @@ class Change:
                 table_now = replace(self.table, timeline=timeline)
                 check_schema(table_now, self.instant, self._prepared_for, commit.metadata)
                 check_log_files(self.table, timeline, self.time, commit.metadata.stats)
-                commits = check_overlap(self.table, self.instant, commit.metadata, self._planned_on, timeline)
+                commits = check_overlap(self.table, self.instant, commit.metadata, self._planned_on, timeline, seen.parsed)
+                seen.check(commits)
             if check is not None:
                 check(commits)
             # The last look at the lock: from here to the completed file there are two calls of the storage.

@@ -35,6 +35,8 @@ from penstock.timeline.timeline import Timeline
 
 CLAIMS = ".penstock/claims"
 UNDONE = ".penstock/undone"
+#: The beginning of the name of a mark that a plan is withdrawn.
+_PLAN_MARK = "plan-"
 #: Claims that are kept when old ones are deleted, and how many there are before that.
 _KEPT = 32
 _MOST = 96
@@ -101,26 +103,31 @@ def run_transaction(table: TableState, check: Callable[[Timeline], Completed | N
     own: Instant | None = None
     is_unsure = False
     while True:
-        numbers = _list_numbers(storage, folder)
-        last = numbers[-1] if numbers else 0
         try:
-            before = _read_claim(storage, folder, last) if last else None
-        except FileNotFoundError:
-            continue  # this process was stopped for so long that the claim was deleted: list again
-        timeline = _finish_transaction(table, before)
+            numbers, before = _find_last_claim(storage, folder)
+            timeline = _finish_transaction(table, before)
+        except (StorageError, CorruptFile) as e:
+            if own is not None and is_unsure:
+                raise CommitUnknown(
+                    f"the storage failed ({e}) before it was clear whether {own.file_name} of {table.base_path} is committed. "
+                    "Table.history() shows whether it is; if not, run the write again"
+                ) from e
+            raise
         if own is not None and own.time in timeline.completed_times:
             return  # this process was stopped after its claim, and others went on
         if own is not None and is_unsure and own.time not in timeline.pending_times:
             raise CommitUnknown(describe_gone(table, own.file_name))
+        is_unsure = False  # if the claim had been part of the order, the commit would be completed
         completed = check(timeline)
         own = completed.instant if completed is not None else None
+        last = numbers[-1] if numbers else 0
         claim = Claim(claim_id, before.claim_id if before else "")
         done = claim
         if completed is not None:
             claim = replace(claim, file_name=completed.instant.file_name, content=completed.content)
         taken = _create_claim(storage, folder, last + 1, claim)
         if taken is not Taken.OURS:
-            is_unsure = is_unsure or taken is Taken.UNSURE
+            is_unsure = taken is Taken.UNSURE
             continue
         if completed is not None:
             _create_own_completed_file(table, claim)
@@ -158,30 +165,38 @@ def describe_gone(table: TableState, file_name: str) -> str:
     )
 
 
-def mark_undone(table: TableState, time: str) -> None:
-    """Mark the write at instant `time` as about to be rolled back. From then on its own process does not publish it.
+def mark_undone(table: TableState, time: str, *, takes_plan: bool = False) -> str:
+    """Record that the write or plan at instant `time` is about to be undone. Return the path of the mark.
 
-    A rollback marks the write, then takes its turn in a transaction. A writer looks for the mark during its own turn. So either
-    the writer finds the mark, or the rollback finds the commit.
+    A rollback marks the write, then takes its turn in a transaction. A writer looks for marks during its own turn. So either the
+    writer finds the mark, or the rollback finds the commit. Each rollback has a mark of its own, which it deletes if it fails:
+    the mark of another rollback stays.
+
+    Args:
+        takes_plan: whether the plan of a table service is withdrawn, in contrast to a write or a run that is rolled back.
     """
-    table.storage.replace(_mark_path(table, time), b"")
+    path = join(_marks_folder(table, time), f"{_PLAN_MARK if takes_plan else ''}{clock.new_uuid()}")
+    table.storage.replace(path, b"")
+    return path
 
 
 def is_marked_undone(table: TableState, time: str) -> bool:
-    """Whether a rollback of the write at instant `time` has begun."""
-    return table.storage.stat(_mark_path(table, time)) is not None
+    """Whether a rollback of the write at instant `time`, or the withdrawal of a plan at this time, has begun."""
+    return bool(table.storage.list(_marks_folder(table, time)))
 
 
-def delete_undone_mark(table: TableState, time: str) -> None:
-    """Delete the mark that `mark_undone` set. If the write was rolled back, its requested file must be deleted first.
-
-    Then the process of the write stops, because it finds no requested file.
-    """
-    table.storage.delete(_mark_path(table, time))
+def is_plan_marked(table: TableState, time: str) -> bool:
+    """Whether a process has begun to withdraw the plan at instant `time`."""
+    return any(file.name.startswith(_PLAN_MARK) for file in table.storage.list(_marks_folder(table, time)))
 
 
-def _mark_path(table: TableState, time: str) -> str:
-    """Return the path of the file that marks the write at instant `time` as about to be rolled back."""
+def delete_undone_marks(table: TableState, time: str) -> None:
+    """Delete all marks of a write that was rolled back. Its requested file is deleted before, so that its process stops there."""
+    table.storage.delete_files([file.path for file in table.storage.list(_marks_folder(table, time))])
+
+
+def _marks_folder(table: TableState, time: str) -> str:
+    """Return the folder of the marks that the write or plan at instant `time` is about to be undone."""
     return join(table.base_path, FOLDER, UNDONE, time)
 
 
@@ -227,6 +242,15 @@ def _finish_transaction(table: TableState, claim: Claim | None) -> Timeline:
 def _list_numbers(storage: Storage, folder: str) -> list[int]:
     """Return the numbers of all claims, in order."""
     return sorted(int(file.name) for file in storage.list(folder) if file.name.isdecimal())
+
+
+def _find_last_claim(storage: Storage, folder: str) -> tuple[list[int], Claim | None]:
+    """Return the numbers of all claims, in order, and the last claim; None if there is none."""
+    while True:
+        numbers = _list_numbers(storage, folder)
+        # If the claim is gone, this process was stopped for so long that it was deleted: list again.
+        with suppress(FileNotFoundError):
+            return numbers, _read_claim(storage, folder, numbers[-1]) if numbers else None
 
 
 def _path(folder: str, number: int) -> str:
@@ -301,17 +325,17 @@ def _create_completed_file(table: TableState, claim: Claim) -> bool:
     """
     path = join(table.base_path, FOLDER, claim.file_name)
     # This process may have been stopped for so long that the commit was completed by another one, and rolled back since.
-    if not _has_requested_file(table, claim.file_name):
+    if not has_requested_file(table, claim.file_name):
         return table.storage.stat(path) is not None
     with suppress(AlreadyExists):
         table.storage.write_new(path, claim.content)
-        if not _has_requested_file(table, claim.file_name):
+        if not has_requested_file(table, claim.file_name):
             table.storage.delete(path)
             return False
     return True
 
 
-def _has_requested_file(table: TableState, completed_name: str) -> bool:
+def has_requested_file(table: TableState, completed_name: str) -> bool:
     """Whether the instant with this completed file still has its requested file."""
     completed = parse_instant(completed_name)
     if completed is None:

@@ -19,8 +19,8 @@ from penstock.filegroup.model import GroupId
 from penstock.filegroup.names import parse_log_name
 from penstock.table.state import TableState
 from penstock.timeline.commit_file import WriteStat
-from penstock.timeline.instant import Action, Instant
-from penstock.timeline.store import load_timeline, read_metadata
+from penstock.timeline.instant import Action, Instant, State
+from penstock.timeline.store import instant_path, load_timeline, read_metadata
 from penstock.timeline.timeline import Timeline
 
 #: Replaced file groups: file ids by partition path.
@@ -45,7 +45,7 @@ def check_conflicts(
         runs_a_plan: whether the change is the run of a table service's plan. Then, of the file groups, only those that the run
             replaces are checked, because writers keep away from the file groups of a plan.
     """
-    base_instants = _base_instants_of_logs(stats) - {time}
+    base_instants = base_instants_of_logs(stats) - {time}
     groups = _groups_in(replaced)
     if not runs_a_plan:
         changed = [stat for stat in stats if stat.prev_commit not in ("null", time)]
@@ -64,14 +64,16 @@ def check_log_files(table: TableState, timeline: Timeline, time: str, stats: Seq
         time: the instant time of the write.
         stats: the write stats of the write.
     """
-    base_instants = _base_instants_of_logs(stats) - {time}
+    base_instants = base_instants_of_logs(stats) - {time}
     _check_compactions_are_planned(table, timeline, base_instants)
     for base_instant in sorted(base_instants & timeline.pending_times):
-        if is_marked_undone(table, base_instant):
+        plan = Instant(base_instant, Action.COMPACTION, State.REQUESTED)
+        # After the mark: who withdraws a plan deletes its mark only when the requested file is gone.
+        if is_marked_undone(table, base_instant) or table.storage.stat(instant_path(table.base_path, plan)) is None:
             raise WriteConflict(f"compaction {base_instant} of {table.base_path} is being withdrawn. Run the write again")
 
 
-def _base_instants_of_logs(stats: Sequence[WriteStat]) -> set[str]:
+def base_instants_of_logs(stats: Sequence[WriteStat]) -> set[str]:
     """Return the base instants in the names of the log files among these write stats."""
     base_instants = set()
     for stat in stats:

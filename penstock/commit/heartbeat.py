@@ -22,8 +22,9 @@ from penstock import clock
 from penstock import options as o
 from penstock.commit.modes import is_lazy, is_optimistic
 from penstock.errors import AlreadyExists, StorageError, WriteConflict
+from penstock.filegroup.markers import TEMP
 from penstock.process import Process, has_ended, this_process
-from penstock.storage import FileInfo, Storage, join
+from penstock.storage import FileInfo, Storage, is_older, join
 from penstock.table.state import TableState
 from penstock.timeline.instant import Instant
 from penstock.timeline.store import FOLDER
@@ -230,10 +231,11 @@ def _read_owner(storage: Storage, path: str) -> Owner | None:
 def is_recent(table: TableState, file: FileInfo) -> bool:
     """Whether a file was modified so recently that its writer counts as alive.
 
-    The limit is `hoodie.client.heartbeat.interval_in_ms` times `hoodie.client.heartbeat.tolerable.misses`.
+    The limit is `hoodie.client.heartbeat.interval_in_ms` times `hoodie.client.heartbeat.tolerable.misses`. It is the clock of the
+    storage that decides: the clock of this process may be ahead, behind or set back.
     """
     allowed_ms = table.options[o.HEARTBEAT_INTERVAL_MS] * table.options[o.HEARTBEAT_TOLERABLE_MISSES]
-    return clock.now_ms() - file.modified_ms <= allowed_ms
+    return not is_older(table.storage, file, allowed_ms, join(table.base_path, FOLDER, TEMP))
 
 
 def check_alive(table: TableState, instant: str) -> None:

@@ -7,10 +7,8 @@ write.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from penstock.commit.table_properties import change_properties
 from penstock.storage import join
-from penstock.table.config import write_config
 from penstock.table.state import TableState
 from penstock.timeline.store import FOLDER
 
@@ -27,8 +25,12 @@ def turn_off_metadata_table(table: TableState) -> TableState:
     folder = join(table.base_path, FOLDER, METADATA)
     # The properties go first: a reader that trusted the metadata table while its folder is deleted would miss files.
     if config.metadata_partitions or config.metadata_partitions_inflight:
-        properties = {key: value for key, value in config.raw.items() if key not in _PROPERTIES}
-        table = replace(table, config=write_config(table.storage, table.base_path, properties))
+        table = change_properties(table, _without_metadata)
     if table.timeline.may_have_folder(METADATA) and table.storage.stat(folder) is not None:
         table.storage.delete_tree(folder)
     return table
+
+
+def _without_metadata(properties: dict[str, str]) -> dict[str, str]:
+    """Return the properties of a table without those of a metadata table."""
+    return {key: value for key, value in properties.items() if key not in _PROPERTIES}

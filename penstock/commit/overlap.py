@@ -34,6 +34,8 @@ GroupId = tuple[str, str]
 #: Operations that replace whole partitions: rows that a concurrent write adds to them would survive.
 _REPLACES_PARTITIONS = (Operation.INSERT_OVERWRITE.stored, Operation.DELETE_PARTITION.stored)
 _REPLACES_TABLE = Operation.INSERT_OVERWRITE_TABLE.stored
+#: The key in the extra metadata of a commit of several writers: who has written it, as `user@host`.
+WRITER = "penstock.writer"
 #: The part of a file id that names the bucket.
 BUCKET_DIGITS = 8
 
@@ -113,9 +115,19 @@ class ConcurrentCommit:
     instant: Instant
     metadata: CommitMetadata
 
+    def __str__(self) -> str:
+        """Return the commit in words, for messages: operation, instant, and the user if the commit names one."""
+        user = self.metadata.extra.get(WRITER)
+        return f"{self.metadata.operation.lower()} {self.instant.time}{f' of {user}' if user else ''}"
+
 
 def check_overlap(
-    table: TableState, instant: Instant, metadata: CommitMetadata, planned_on: Timeline, timeline: Timeline
+    table: TableState,
+    instant: Instant,
+    metadata: CommitMetadata,
+    planned_on: Timeline,
+    timeline: Timeline,
+    parsed: dict[str, ConcurrentCommit] | None = None,
 ) -> list[ConcurrentCommit]:
     """Raise WriteConflict if a concurrent commit or plan conflicts with a commit that is about to be published.
 
@@ -125,11 +137,12 @@ def check_overlap(
         metadata: the commit that is about to be published.
         planned_on: the timeline on which this write planned its tasks.
         timeline: the timeline now.
+        parsed: the commits that were parsed before, by instant time; those that are parsed now are added.
 
     Returns:
         The concurrent commits, none of which conflicts by its files. They may still have inserted the same new keys.
     """
-    commits = _find_concurrent_commits(table, instant, planned_on, timeline)
+    commits = _find_concurrent_commits(table, instant, planned_on, timeline, {} if parsed is None else parsed)
     if not commits and not _has_unknown_plans(instant, planned_on, timeline):
         return []  # the lock is held: a write of many files saves the time to compare them with nothing
     has_buckets = table.options[o.INDEX_TYPE].upper() == "BUCKET"
@@ -144,7 +157,7 @@ def check_overlap(
 
 
 def _find_concurrent_commits(
-    table: TableState, instant: Instant, planned_on: Timeline, timeline: Timeline
+    table: TableState, instant: Instant, planned_on: Timeline, timeline: Timeline, parsed: dict[str, ConcurrentCommit]
 ) -> list[ConcurrentCommit]:
     """Return the commits that completed since the write was planned, oldest first.
 
@@ -157,10 +170,12 @@ def _find_concurrent_commits(
     for other in timeline.writes:
         if other.time in earlier or other.time == instant.time:
             continue
-        found = read_metadata(table.storage, table.base_path, other)
-        if found.compacted and other.time < instant.time and other.time in known_plans:
+        if other.time not in parsed:
+            parsed[other.time] = ConcurrentCommit(other, read_metadata(table.storage, table.base_path, other))
+        commit = parsed[other.time]
+        if commit.metadata.compacted and other.time < instant.time and other.time in known_plans:
             continue  # this write put its log files on top of the slice that the compaction made
-        commits.append(ConcurrentCommit(other, found))
+        commits.append(commit)
     return commits
 
 
@@ -224,6 +239,6 @@ def _check_plans(table: TableState, instant: Instant, ours: WriteSet, planned_on
 def _describe_conflict(table: TableState, instant: Instant, commit: ConcurrentCommit, overlap: str) -> str:
     """Return the message of a WriteConflict: which commit won, what it did, what both changed, and what to do."""
     return (
-        f"write {instant.time} of {table.base_path} lost to {commit.metadata.operation.lower()} {commit.instant.time}, "
-        f"which completed first: {overlap}. Run the write again, or let it do so: set {o.CONFLICT_RETRIES.key}"
+        f"write {instant.time} of {table.base_path} lost to {commit}, which "
+        f"completed first: {overlap}. Run the write again, or let it do so: set {o.CONFLICT_RETRIES.key}"
     )

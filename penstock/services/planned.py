@@ -38,6 +38,7 @@ from penstock.progress import Stages, TaskProgress, format_count
 from penstock.services.preferred_writers import find_preferred_write, find_write_without_groups
 from penstock.services.stored_plans import (
     find_pending,
+    finish_withdrawal,
     pending_instants,
     runs_elsewhere,
     start_over,
@@ -50,7 +51,7 @@ from penstock.services.table_service import TableService
 from penstock.table.damaged_logs import warn_of_skipped_blocks
 from penstock.table.state import TableState, read_table_schema, reload_timeline
 from penstock.timeline.commit_file import WriteStat
-from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
+from penstock.timeline.instant import Action, Instant, State
 from penstock.workers.driver_limit import fits_on_driver
 from penstock.workers.runner import Runner
 
@@ -321,6 +322,7 @@ def run_plan(
     tasks = service.make_tasks(run)
     runner = Runner(spark, on_driver=_is_small(run.table, tasks))
     with begin_run(run.table, run.instant) as change:
+        _check_same_plan(run, service)
         stats = _run_tasks(run, tasks, runner, service, stages)
         service.before_commit(run, stats, runner)
         commit = change.prepare(
@@ -372,7 +374,8 @@ def _check_run(run: PlanRun[PlanT], service: PlannedService[PlanT, TaskT], group
 def _open_plan(spark: SparkSession, table: TableState, time: str, service: PlannedService[PlanT, TaskT]) -> PlanRun[PlanT] | None:
     """Read a pending plan, check that it can run now, and roll back what a crashed run of the plan left.
 
-    Return None if a write is under way and the service runs only while none is (`runs_alone`). `run_plan` lists the errors.
+    Return None if a write is under way and the service runs only while none is (`runs_alone`), or if the process that made the
+    plan has begun to withdraw it. `run_plan` lists the errors.
 
     Args:
         time: the instant time of the plan.
@@ -390,7 +393,15 @@ def _open_plan(spark: SparkSession, table: TableState, time: str, service: Plann
     elif not is_optimistic(table):
         _check_earlier_writes(table, time, service.noun)
     table = start_over(table, instant)
+    if not finish_withdrawal(table, instant.in_state(State.REQUESTED)):
+        return None
     return PlanRun(spark, table, instant.in_state(State.REQUESTED), plan, _required_schema(table))
+
+
+def _check_same_plan(run: PlanRun[PlanT], service: PlannedService[PlanT, TaskT]) -> None:
+    """Raise WriteConflict if the plan was withdrawn, and perhaps another one stored at its instant, before the run began."""
+    if service.read_plan(run.table, run.instant) != run.plan:
+        raise WriteConflict(f"{service.noun} {run.time} of {run.table.base_path} was withdrawn just now")
 
 
 def _run_tasks(
@@ -454,9 +465,10 @@ def _check_earlier_writes(table: TableState, time: str, noun: str) -> None:
 
 
 def _is_written_to(run: PlanRun[Any]) -> bool:
-    """Whether a write has begun since `run.table.timeline` was loaded. Reads the timeline again."""
-    known = {instant.time for instant in run.table.timeline.instants} | {run.time}
-    return any(i.action in WRITE_ACTIONS and i.time not in known for i in reload_timeline(run.table).timeline.instants)
+    """Whether a write is under way, or has completed since `run.table.timeline` was loaded. Reads the timeline again."""
+    now = reload_timeline(run.table)
+    known = run.table.timeline.completed_times | {run.time}
+    return bool(writes_under_way(now)) or any(write.time not in known for write in now.timeline.writes)
 
 
 def describe_runs(done: Sequence[PublishedCommit]) -> str | None:

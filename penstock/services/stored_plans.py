@@ -12,10 +12,11 @@ the log files of pending writes. If a plan and a write have a file group in comm
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Any
 
-from penstock.commit.claims import delete_undone_mark, mark_undone, run_transaction
-from penstock.commit.conflicts import check_not_restoring
+from penstock.commit.claims import delete_undone_marks, is_plan_marked, mark_undone, run_transaction
+from penstock.commit.conflicts import base_instants_of_logs, check_not_restoring
 from penstock.commit.heartbeat import is_alive
 from penstock.commit.modes import is_optimistic
 from penstock.commit.table_lock import check_store, locked
@@ -27,7 +28,7 @@ from penstock.services.rollback.run import roll_back, run_rollback
 from penstock.table.pending import find_pending_clusterings
 from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
-from penstock.timeline.store import instant_path, load_timeline, request_instant
+from penstock.timeline.store import instant_path, load_timeline, read_metadata, request_instant
 from penstock.timeline.timeline import Timeline
 from penstock.user_warning import warn_user
 
@@ -47,18 +48,32 @@ def store_plan(table: TableState, action: Action, content: bytes) -> Instant | N
         Unsupported: the store ignores conditional puts.
     """
     check_store(table)
-    instant = request_instant(table.storage, table.base_path, action, utc=table.config.timeline_utc, content=content)
     if is_optimistic(table):
-        return instant if _confirm_plan(table, instant) else None
+        # The lock is held from before the plan is visible: no process of Hudi that commits can come between.
+        with locked(table):
+            instant = _request(table, action, content)
+            return instant if _confirm_plan(table, instant) else None
+    instant = _request(table, action, content)
     known = {(i.time, i.action.family, i.state) for i in table.timeline.instants}
     # Read the timeline only now that the plan is visible: a write either is in this timeline, or began later than the plan and
     # takes it into account.
     for other in load_timeline(table.storage, table.base_path).instants:
         is_new = (other.time, other.action.family, other.state) not in known
         if is_new and other.time < instant.time and other.action.family in WRITE_ACTIONS:
-            table.storage.delete(instant_path(table.base_path, instant))
-            return None
+            return instant if _withdraw_plan(table, instant) is Withdrawn.NEEDED else None
     return instant
+
+
+def _request(table: TableState, action: Action, content: bytes) -> Instant:
+    """Create the requested file of a plan. Return its instant."""
+    return request_instant(
+        table.storage,
+        table.base_path,
+        action,
+        utc=table.config.timeline_utc,
+        content=content,
+        take_back=lambda instant: _withdraw_plan(table, instant) is Withdrawn.YES,
+    )
 
 
 def _confirm_plan(table: TableState, instant: Instant) -> bool:
@@ -97,38 +112,86 @@ def _confirm_plan(table: TableState, instant: Instant) -> bool:
                 raise TableChanged(f"{other.file_name} of {table.base_path} came between")
 
     try:
-        with locked(table, instant.time):
-            run_transaction(table, check)
+        run_transaction(table, check)
     except BaseException as e:
-        is_kept = _withdraw_plan(table, instant)
+        outcome = _withdraw_plan(table, instant)
         if isinstance(e, WriteConflict):
-            return is_kept
+            return outcome is Withdrawn.NEEDED
         raise
     return True
 
 
-def _withdraw_plan(table: TableState, instant: Instant) -> bool:
-    """Delete a plan that does not hold, unless a write with a later instant has completed. Return whether the plan is kept.
+class Withdrawn(Enum):
+    """Whether a plan that does not hold was deleted."""
 
-    The later write may have added log files whose base instant is the plan's, so it needs the plan. The plan is marked as undone
-    first, then a transaction (`commit/claims.py`) looks for later writes. So a write that relies on the plan either finds the
-    mark and fails, or is found by the transaction.
+    YES = "it is deleted"
+    NEEDED = "it stays pending, because log files lie on top of it"
+    TAKEN = "another process runs it, or has run it"
+
+
+def _withdraw_plan(table: TableState, instant: Instant) -> Withdrawn:
+    """Delete a plan that does not hold, unless other processes count on it already.
+
+    A write with a later instant that has completed may have added log files whose base instant is the plan's, so it needs the
+    plan. Another process may also run the plan: it checks for itself that the plan still holds. The plan is marked as undone
+    first, then a transaction (`commit/claims.py`) looks for these processes. So a write that relies on the plan, or a run of it,
+    either finds the mark and fails, or is found by the transaction. Unless several writers are allowed, there are no
+    transactions: a write that publishes at the same moment may not be found.
     """
-    mark_undone(table, instant.time)
-    is_used = False
+    outcome = Withdrawn.YES
 
     def check(timeline: Timeline) -> None:
-        """Set `is_used` if a write with a later instant than the plan's has completed."""
-        nonlocal is_used
-        is_used = any(time > instant.time for time in timeline.completed_times)
+        """Note who counts on the plan."""
+        nonlocal outcome
+        states = {i.state for i in timeline.instants if i.time == instant.time and i.action.family is instant.action.family}
+        outcome = Withdrawn.YES
+        if states - {State.REQUESTED}:
+            outcome = Withdrawn.TAKEN
+        elif _has_logs_on_top(table, instant, timeline):
+            outcome = Withdrawn.NEEDED
 
+    path = instant_path(table.base_path, instant)
+    if not is_optimistic(table):
+        check(load_timeline(table.storage, table.base_path))
+        if outcome is Withdrawn.YES:
+            table.storage.delete(path)
+        return outcome
+    mark = mark_undone(table, instant.time, takes_plan=True)
     try:
         run_transaction(table, check)
-        if not is_used:
-            table.storage.delete(instant_path(table.base_path, instant))
+        if outcome is Withdrawn.YES:
+            table.storage.delete(path)
     finally:
-        delete_undone_mark(table, instant.time)
-    return is_used
+        table.storage.delete(mark)
+    return outcome
+
+
+def finish_withdrawal(table: TableState, instant: Instant) -> bool:
+    """Finish withdrawing a plan if a process has begun that. Return whether the plan still stands.
+
+    The process may have died. If it is alive, it comes to the same result: what decides are the transactions after its mark.
+
+    Args:
+        instant: the requested instant of the plan.
+    """
+    if not is_optimistic(table) or not is_plan_marked(table, instant.time):
+        return True
+    outcome = _withdraw_plan(table, instant)
+    if outcome is not Withdrawn.TAKEN:
+        delete_undone_marks(table, instant.time)
+    return outcome is Withdrawn.NEEDED
+
+
+def _has_logs_on_top(table: TableState, instant: Instant, timeline: Timeline) -> bool:
+    """Whether a completed write has added a log file whose base instant is that of a plan."""
+    if instant.action is not Action.COMPACTION:
+        return False  # only a compaction changes the base instant of new log files
+    for write in timeline.writes:
+        if write.time > instant.time:
+            stats = read_metadata(table.storage, table.base_path, write).stats
+            if instant.time in base_instants_of_logs(stats):
+                return True
+    return False
 
 
 def waits_for_writes(table: TableState, noun: str, own: str | None = None, since: TableState | None = None) -> bool:

@@ -5,6 +5,7 @@
 `hdfs.py`. `settings.py` finds the settings of the last two.
 """
 
+from penstock.storage.ages import is_older
 from penstock.storage.arrow_files import ArrowFile, open_arrow_file, write_batch
 from penstock.storage.base import FileInfo, Storage, is_file, join, walk
 from penstock.storage.conditional_put import check_conditional_put
@@ -37,6 +38,7 @@ __all__ = [
     "explain_storage",
     "has_whole_files",
     "is_file",
+    "is_older",
     "join",
     "list_tree_without",
     "open_arrow_file",

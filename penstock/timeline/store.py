@@ -62,6 +62,7 @@ def request_instant(
     is_plan: bool = False,
     is_latest: bool = True,
     known: Timeline | None = None,
+    take_back: Callable[[Instant], bool] | None = None,
 ) -> Instant:
     """Create the requested file of a new instant that is later than all others; return the instant.
 
@@ -79,9 +80,12 @@ def request_instant(
         check: is called with the new instant and the timeline that was listed after its file was created. If it raises an error,
             the file is deleted again.
         is_plan: whether the content is a plan that any process may run. Then an existing file with the same content counts as
-            created by this call: the storage may have repeated the request to create it because the first answer was lost.
+            created by this call: the storage may have repeated the request to create it because the first answer was lost. A plan
+            that another process has begun to run stays.
         is_latest: whether the instant must be the latest one. If false, it is enough that no other instant has the same time.
         known: a timeline that was just listed, so that the first attempt need not list it; None: every attempt lists it.
+        take_back: is called with a new instant that is not the latest one, to delete its file. If it returns False, others rely
+            on the instant already, and it is kept and returned. None: the file is deleted.
 
     Raises:
         StorageError: no attempt succeeded.
@@ -97,18 +101,27 @@ def request_instant(
         if announce and not announce(instant.time):
             after = instant.time
             continue
+        is_own = True
         try:
             storage.write_new(path, content)
         except AlreadyExists:
             if not (is_plan and _holds(storage, path, content)):
                 continue
+            is_own = False  # or it is: then a plan stays that any process may run
         timeline = load_timeline(storage, base_path)
         _check_or_delete(storage, path, partial(_refuse_overwritten, storage, base_path, timeline))
+        found = [i for i in timeline.instants if i.time == instant.time and i.action.family is action.family]
+        if is_plan and any(i.state is not State.REQUESTED for i in found):
+            return instant  # another process runs the plan already
         others = {other.time for other in timeline.instants if other != instant}
         if instant.time not in others and (not is_latest or max(others, default="") < instant.time):
             _check_or_delete(storage, path, check and partial(check, instant, timeline))
             return instant
-        storage.delete(path)
+        if take_back is None:
+            if is_own:
+                storage.delete(path)
+        elif not take_back(instant):
+            return instant
     raise AssertionError
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 
 from penstock import options as o
+from penstock.commit.table_properties import change_properties
 from penstock.errors import AlreadyExists, OptionError
 from penstock.index import make_index
 from penstock.keys import infer_generator_class
@@ -87,8 +87,7 @@ def store_ordered_deletes(table: TableState) -> TableState:
     """
     if not table.options[o.ORDERED_DELETES] or table.config.ordered_deletes:
         return table
-    properties = {**table.config.raw, o.ORDERED_DELETES.key: "true"}
-    return replace(table, config=write_config(table.storage, table.base_path, properties))
+    return change_properties(table, lambda properties: {**properties, o.ORDERED_DELETES.key: "true"})
 
 
 def _refuse_file(storage: Storage, base_path: str) -> None:

@@ -41,7 +41,7 @@ from penstock.write.first_attempt import FirstAttempt
 from penstock.write.locate.assign import assign_pieces, profile_inserts
 from penstock.write.locate.buckets import plan_bucket_tasks
 from penstock.write.locate.file_sizing import read_sizing
-from penstock.write.locate.key_collisions import check_new_keys
+from penstock.write.locate.key_collisions import look_for_new_keys
 from penstock.write.locate.plan import plan_inserts, plan_upsert
 from penstock.write.pending_clustering import resolve_clustering_conflicts
 from penstock.write.publish import publish
@@ -338,8 +338,8 @@ def _locate_and_store(first: FirstAttempt, write: WriteContext, change: Change, 
     stats = store_tasks(write, change, runner, run_or_keep, tasks, activity)
     first.remember(write, rules, task_plan, stats)
     pieces = (*kept.select_kept(staged.pieces), *planned.pieces)
-    check = partial(check_new_keys, write, rules, pieces, runner)
-    return publish(write, change, stats, index_figures=task_plan.figures(), check=check)
+    look = look_for_new_keys(write, rules, pieces, runner)
+    return publish(write, change, stats, index_figures=task_plan.figures(), look=look)
 
 
 def _insert_into_small_files(write: WriteContext) -> PublishedCommit:

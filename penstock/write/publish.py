@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock import options as o
-from penstock.commit.change import STAGES, Change, CheckCommits
-from penstock.commit.overlap import ConcurrentCommit
+from penstock.commit.change import STAGES, Change
+from penstock.commit.seen_commits import Look
 from penstock.hooks import PublishedCommit
 from penstock.index.index import WrittenFiles
 from penstock.index.previous_index import INDEX_FIGURES
@@ -33,7 +33,7 @@ def publish(
     *,
     index_figures: str | None = None,
     replaced: Mapping[str, tuple[str, ...]] | None = None,
-    check: CheckCommits | None = None,
+    look: Look | None = None,
 ) -> PublishedCommit:
     """Store index entries of new keys, publish the commit, and remove index entries of deleted keys; or undo an empty write.
 
@@ -45,7 +45,7 @@ def publish(
         index_figures: the name and counts of the index as JSON (`TaskPlan.figures`), which the commit stores for reports; None:
             the commit stores only the name.
         replaced: the ids of the file groups that the write replaces, by partition path; None: it replaces none.
-        check: a last check, called with the commits that completed since the write was planned.
+        look: an expensive check of the commits that completed since the write was planned.
 
     Returns:
         The commit; without write stats if the write was undone.
@@ -76,17 +76,10 @@ def publish(
         stages=write.stages,
         read_table=write.read_table,
         published=partial(write.index.after_publish, files_with_deletes),
-        check=partial(_check_all, write.addition.check_commits, check),
+        check=write.addition.check_commits,
+        look=look,
         calls_hooks=False,
     )
-
-
-def _check_all(first: CheckCommits | None, second: CheckCommits | None, commits: Sequence[ConcurrentCommit]) -> None:
-    """Call each of two checks with the commits that completed since the write was planned. A check that is None is skipped."""
-    if first is not None:
-        first(commits)
-    if second is not None:
-        second(commits)
 
 
 def _written_files(write: WriteContext, instant: str, stats: Sequence[WriteStat], *, rows: int) -> WrittenFiles:

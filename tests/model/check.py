@@ -6,15 +6,16 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
 from penstock.commit import heartbeat
-from penstock.errors import CommitUnknown, PenstockError
+from penstock.commit.claims import has_requested_file
+from penstock.errors import CommitUnknown, PenstockError, StorageError, WriteConflict
 from penstock.filegroup.names import parse_base_name
 from penstock.process import Process
 from penstock.table.state import TableState, reload_timeline
@@ -22,13 +23,13 @@ from penstock.timeline import timeline
 from penstock.timeline.commit_file import read_commit
 from penstock.timeline.instant import WRITE_ACTIONS, parse_instant
 from tests.model import table as model
-from tests.model.schedule import Deviation, Died, Run, explore
+from tests.model.schedule import Deviation, Died, Run, explore, play_at_random
 from tests.model.store import ModelStorage
 from tests.model.table import BASE, PARTITION, Rows, Write
 
 NOON = datetime(2030, 1, 1, tzinfo=timezone.utc)
 #: Errors with which a process may end: it has changed nothing, or says that it does not know.
-ALLOWED = (PenstockError, FileNotFoundError, model.Slow, Died)
+ALLOWED = (PenstockError, StorageError, FileNotFoundError, model.Slow, Died)
 _TIMELINE = f"{BASE}/.hoodie/"
 _DATA = f"{BASE}/{PARTITION}/"
 
@@ -54,6 +55,8 @@ class Scene:
     deaths: int = 0
     #: Options besides `model.OPTIONS`.
     options: Mapping[str, str] = field(default_factory=dict)
+    #: How many seconds the clock of each process is ahead.
+    ahead_s: tuple[int, ...] = ()
 
 
 @dataclass
@@ -119,11 +122,22 @@ def still_world() -> Iterator[dict[str, Any]]:
         number = run.number() if run is not None else None
         return f"{number}-{next(world['ids'][number])}"
 
+    def now() -> datetime:
+        time = NOON + timedelta(milliseconds=now_ms())
+        return time + timedelta(milliseconds=next(world["ticks"])) if "ticks" in world else time
+
+    def now_ms() -> int:
+        """Return the clock of the process that asks. That of the storage stands at 0."""
+        run = world["run"]
+        number = run.number() if run is not None else None
+        ahead_s = world.get("ahead_s", ())
+        return 1000 * ahead_s[number] if number is not None and number < len(ahead_s) else world.get("late_ms", 0)
+
     def run_in_order(kernel: Callable[[Any], Any], tasks: Sequence[Any], *, waits: bool = False) -> list[Any]:
         return [kernel(task) for task in tasks]
 
     with ExitStack() as patches:
-        for name, value in (("utc_now", lambda: NOON), ("local_now", lambda: NOON), ("now_ms", lambda: 0)):
+        for name, value in (("utc_now", now), ("local_now", now), ("now_ms", now_ms)):
             patches.enter_context(patch(f"penstock.clock.{name}", value))
         patches.enter_context(patch("penstock.clock.monotonic_s", lambda: 0.0))
         patches.enter_context(patch("penstock.clock.sleep_s", lambda _: None))
@@ -144,6 +158,7 @@ def still_world() -> Iterator[dict[str, Any]]:
             "commit.change",
             "services.archive.run",
             "services.stored_plans",
+            "services.clean.schedule",
             "services.rollback.run",
             "services.rollback.completed",
             "services.savepoint",
@@ -154,11 +169,17 @@ def still_world() -> Iterator[dict[str, Any]]:
 
 
 class Stage:
-    """A scene with its table made, ready to be played by many schedules."""
+    """A scene with its table made, ready to be played by many schedules.
 
-    def __init__(self, scene: Scene, world: dict[str, Any]) -> None:
+    Args:
+        ticks: whether the clock goes on, so that no two processes take the same instant. Otherwise more schedules reach the same state.
+    """
+
+    def __init__(self, scene: Scene, world: dict[str, Any], *, ticks: bool = False) -> None:
         self.scene = scene
         self._world = world
+        self._ticks = ticks
+        self._world["ahead_s"] = scene.ahead_s
         storage, ledger = self._make({})
         self._play(Run((), lambda: 0), storage, None, ())
         table = model.make_table(storage, merge_on_read=scene.merge_on_read, options=scene.options)
@@ -181,7 +202,10 @@ class Stage:
     def _play(self, run: Run, storage: ModelStorage, table: TableState | None, steps: Sequence[Any]) -> None:
         heartbeat._BEATING.clear()
         self._world["run"] = run
+        self._world["late_ms"] = 0
         self._world["ids"] = {number: itertools.count() for number in (None, *range(len(steps)))}
+        if self._ticks:
+            self._world["ticks"] = itertools.count(1000 * (1 + bool(steps)))
         storage.runs[:] = [run]
         if table is not None:
             run.play([lambda step=step: _do(step, table) for step in steps])  # type: ignore[misc]
@@ -217,6 +241,7 @@ class Stage:
             return
         self._judged.add(end)
         table.storage.runs.clear()  # type: ignore[attr-defined]
+        table.storage.clock_ms[0] = self._world["late_ms"] = 3_637_000  # type: ignore[attr-defined]
         heartbeat._BEATING.clear()
         self._world["run"] = None
         self._world["ids"] = {None: itertools.count(1000)}
@@ -262,15 +287,22 @@ def recover(table: TableState) -> None:
     model.write(table, Write("upsert", "late", "late"))
     model.run_clean(table)
     if table.is_merge_on_read:
-        model.compact(table)
+        model.run_log_compactions(table)
+        with suppress(WriteConflict):  # a clustering was planned first, and owns a file group of the compaction
+            model.compact(table)
     model.cluster(table)
+    if table.is_merge_on_read:
+        model.compact(table)
 
 
 def _check_files(table: TableState, ledger: Ledger) -> None:
     """Check that each base file is of a commit, and that nothing is pending."""
-    pending = reload_timeline(table).timeline.pending
-    if pending:
-        raise Violation(f"pending after recovery: {pending}")
+    now = reload_timeline(table).timeline
+    if now.pending:
+        raise Violation(f"pending after recovery: {now.pending}")
+    for write in now.writes:
+        if not has_requested_file(table, write.file_name):
+            raise Violation(f"{write.file_name} has no requested file")
     for file in table.storage.list(f"{BASE}/{PARTITION}"):
         base = parse_base_name(file.name)
         if base is not None and base.instant not in ledger.commits:
@@ -285,3 +317,33 @@ def play_all(scene: Scene, *, every: int = 1, switches: int | None = None) -> in
         for _ in explore(stage.play, switches=scene.switches if switches is None else switches, deaths=scene.deaths, every=every):
             count += 1
         return count
+
+
+def play_some(scene: Scene, *, count: int, failures: int = 0, seed: int = 1) -> int:
+    """Play random schedules of a scene, with up to eight switches; return how many. Raise Violation at the first bad one."""
+    with still_world() as world:
+        stage = Stage(scene, world, ticks=True)
+        runs = play_at_random(stage.play, count=count, switches=8, deaths=scene.deaths, failures=failures, seed=seed)
+        return sum(1 for _ in runs)
+
+
+def play_script(scene: Scene, *script: tuple[int, str, int]) -> Run:
+    """Play a scene by a script. Raise Violation if it breaks a promise.
+
+    Args:
+        script: (process, words, next): when the process is about to make the next call with these words, the next process goes on.
+    """
+    with still_world() as world:
+        stage = Stage(scene, world)
+        run = stage.play(())
+        deviations: list[Deviation] = []
+        for process, words, then in script:
+            first = deviations[-1][0] + 1 if deviations else 0
+            at = next(
+                number
+                for number, step in enumerate(run.steps[first:], first)
+                if step.process == process and all(word in step.call for word in words.split())
+            )
+            deviations.append((at, then))
+            run = stage.play(deviations)
+        return run

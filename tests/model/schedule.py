@@ -10,15 +10,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from random import Random
 
-#: A deviation: at this step the process of this number goes on; -1: the process that was about to go on dies.
+from penstock.errors import StorageError
+
+#: A deviation: at this step the process of this number goes on; or, if negative, something happens to the one that was about to.
 Deviation = tuple[int, int]
 DIES = -1
+#: Its call fails: nothing was changed, or it was and the answer is lost.
+FAILS = -2
+LOSES_ANSWER = -3
 _WAIT_S = 60
 
 
 class Died(BaseException):
     """The process is dead: whatever it does next, it dies again. A BaseException, so that no clean-up catches it."""
+
+
+def _no_answer() -> StorageError:
+    return StorageError(5, "the storage does not answer")
 
 
 @dataclass
@@ -48,6 +58,7 @@ class Run:
         self._turns: list[threading.Semaphore] = []
         self._live: set[int] = set()
         self._memory: list[int] = []  # what each process has seen, as one number
+        self._unanswered: set[int | None] = set()
         self._done = threading.Semaphore(0)
 
     def play(self, processes: Sequence[Callable[[], None]]) -> None:
@@ -97,15 +108,51 @@ class Run:
         if choice == DIES:
             self.dead.add(number)
             raise Died
-        if choice is not None and choice != number:
+        if choice == FAILS:
+            raise _no_answer()
+        if choice == LOSES_ANSWER:
+            self._unanswered.add(number)
+        if choice in others:
             self._turns[choice].release()
             self._turns[number].acquire()
+
+    def after_change(self) -> None:
+        """Raise an error if the answer to the call of the calling process is lost."""
+        number = self.number()
+        if number in self._unanswered:
+            self._unanswered.discard(number)
+            raise _no_answer()
 
     def after_call(self, call: str, result: object) -> None:
         """Add the result of a call to what the process has seen."""
         number = self.number()
         if number is not None:
             self._memory[number] = hash((self._memory[number], call, result))
+
+
+def play_at_random(
+    play: Callable[[Sequence[Deviation]], Run], *, count: int, switches: int, deaths: int = 0, failures: int = 0, seed: int = 1
+) -> Iterator[Run]:
+    """Play schedules with many switches, deaths and failing calls at random steps, and yield their runs.
+
+    An error names the deviations of its schedule. They break the promise again.
+
+    Args:
+        play: plays one schedule.
+        switches: how many switches a schedule has at most.
+        failures: how many calls of the storage fail.
+    """
+    random = Random(seed)
+    run = play(())
+    processes, steps = 1 + len(run.steps[0].others), len(run.steps)
+    for _ in range(count):
+        what = [DIES] * deaths + [random.choice((FAILS, LOSES_ANSWER)) for _ in range(failures)]
+        what += [random.randrange(processes) for _ in range(random.randint(3, switches))]
+        random.shuffle(what)
+        at = sorted(random.sample(range(steps), len(what)))
+        run = play(list(zip(at, what, strict=True)))
+        steps = max(steps, len(run.steps))
+        yield run
 
 
 def explore(play: Callable[[Sequence[Deviation]], Run], *, switches: int, deaths: int = 0, every: int = 1) -> Iterator[Run]:

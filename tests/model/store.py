@@ -19,7 +19,7 @@ _PRIVATE = ("/.hoodie/.temp/", "/.hoodie_partition_metadata")
 
 @dataclass(frozen=True)
 class ModelStorage(MemoryStorage):
-    """A memory storage that asks a run before each call. All files have the same modification time.
+    """A memory storage that asks a run before each call. Its clock stands still, until the test sets it.
 
     Args:
         weak_put: whether `write_new` does not hold what it promises: it looks for the file and then replaces it.
@@ -30,6 +30,8 @@ class ModelStorage(MemoryStorage):
     files: dict[str, tuple[bytes, int]] = field(default_factory=dict, compare=False)
     #: One number for all files: the exclusive or of the hashes of path and content.
     sums: list[int] = field(default_factory=lambda: [0], compare=False)
+    #: The clock of the storage, in milliseconds.
+    clock_ms: list[int] = field(default_factory=lambda: [0], compare=False)
     #: Called after each change, with the path.
     watchers: list[object] = field(default_factory=list, compare=False)
 
@@ -51,10 +53,12 @@ class ModelStorage(MemoryStorage):
         if old is not None:
             self.sums[0] ^= hash((path, old[0]))
         if data is not None:
-            self.files[path] = (data, 0)
+            self.files[path] = (data, self.clock_ms[0])
             self.sums[0] ^= hash((path, data))
         for watcher in self.watchers:
             watcher(path)  # type: ignore[operator]
+        if self.runs:
+            self.runs[-1].after_change()
 
     def read(self, path: str) -> bytes:
         self._before("read", path)
@@ -92,7 +96,7 @@ class ModelStorage(MemoryStorage):
         self._before("stat", path)
         data = self.files.get(path)
         folder = None if data is not None or not self._paths_below(path) else FileInfo(path, 0, 0, is_dir=True)
-        found = FileInfo(path, len(data[0]), 0) if data is not None else folder
+        found = FileInfo(path, len(data[0]), data[1]) if data is not None else folder
         self._after("stat", path, found)
         return found
 

@@ -28,19 +28,29 @@ from penstock.services.archive.run import archive
 from penstock.services.clean.run import clean
 from penstock.services.clustering.planned_slices import planned_slices
 from penstock.services.clustering.service import Clustering
-from penstock.services.compaction.planned_slices import list_folders, remaining_operations, whole_slice
+from penstock.services.compaction.plan import plan_operation, slices_with_logs
+from penstock.services.compaction.planned_slices import (
+    list_folders,
+    named_slice,
+    remaining_operations,
+    unnamed_logs,
+    whole_slice,
+)
 from penstock.services.compaction.service import Compaction
-from penstock.services.planned import PlanRun, schedule_and_run
+from penstock.services.log_compaction.service import LogCompaction
+from penstock.services.planned import PlanRun, run_pending, schedule_and_run
 from penstock.services.restore import restore
 from penstock.services.rollback.failed_writes import roll_back_failed
 from penstock.services.rollback.requested import roll_back_to
 from penstock.services.savepoint import create_savepoint
 from penstock.storage import Storage, join
 from penstock.table.config import write_config
-from penstock.table.listing import list_merged_slices, load_visibility
+from penstock.table.listing import list_groups, list_merged_slices, load_visibility
+from penstock.table.pending import find_pending_groups
 from penstock.table.savepoints import list_savepoint_times
 from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.commit_file import WriteStat
+from penstock.timeline.compaction_plan import CompactionPlan
 from penstock.timeline.instant import Action
 from penstock.write.locate.file_slices import list_write_slices
 from penstock.write.pending_clustering import resolve_clustering_conflicts
@@ -120,8 +130,10 @@ def read_slice(storage: Storage, file_slice: FileSlice, is_visible: Callable[[st
         for block in scan_blocks(storage.open(log.path), file_name=log.path):
             if block.type is not BlockType.CORRUPT and block.is_rollback:
                 undone.add(block.target_instant)
-    for change in changes:
-        if is_visible(change["instant"]) and change["instant"] not in undone:
+    seen = [change for change in changes if is_visible(change["instant"]) and change["instant"] not in undone]
+    joined = {instant for change in seen for instant in change.get("replaces", ())}
+    for change in seen:
+        if change["instant"] not in joined:
             rows = _merge(rows, change["rows"])
     return rows
 
@@ -169,12 +181,18 @@ def _write_base(table: TableState, change: Change, file_id: str, rows: Rows, pre
     )
 
 
-def _write_log(table: TableState, change: Change, file_slice: FileSlice, changes: object) -> WriteStat:
-    """Add a log file to a file slice."""
+def _write_log(
+    table: TableState, change: Change, file_slice: FileSlice, changes: object, replaces: Sequence[str] = ()
+) -> WriteStat:
+    """Add a log file to a file slice.
+
+    Args:
+        replaces: the instants whose log files it replaces.
+    """
     names = [parse_log_name(file.name) for file in table.storage.list(join(BASE, PARTITION))]
     version = next_log_version([name for name in names if name is not None], file_slice.file_id, file_slice.base_instant)
     name = log_file_name(file_slice.file_id, file_slice.base_instant, version, mark_token("0-0-0", change.time))
-    path = _write_file(table, change, name, {"instant": change.time, "rows": changes})
+    path = _write_file(table, change, name, {"instant": change.time, "rows": changes, "replaces": list(replaces)})
     return WriteStat(file_slice.file_id, PARTITION, path, prev_commit=file_slice.base_instant, num_writes=1, total_write_bytes=10)
 
 
@@ -299,6 +317,42 @@ class ModelClustering(Clustering):
         return _rewrite(run, tasks, keeps_group=False)
 
 
+class ModelLogCompaction(LogCompaction):
+    """Log compaction with rows as JSON: one more log file, which replaces those before it."""
+
+    def make_plan(self, table: TableState) -> CompactionPlan | None:
+        busy = find_pending_groups(table).keys()
+        slices = slices_with_logs(list_groups(table), load_visibility(table), busy)
+        many = [plan_operation(each, 1 << 20) for each in slices if len(each.log_files) > 1]
+        return CompactionPlan(tuple(many), preserves_meta=True) if many else None
+
+    def make_tasks(self, run: PlanRun[Any]) -> Any:
+        folders = list_folders(run.table, run.plan)
+        tasks = []
+        for operation in remaining_operations(run.table, run.time, run.plan, folders):
+            files = folders[operation.partition_path]
+            named = named_slice(BASE, operation, files.sizes)
+            if not unnamed_logs(named, files):
+                tasks.append(ModelTask((named,)))
+        return tasks
+
+    def run_kernels(self, run: PlanRun[Any], tasks: Any, runner: Any) -> list[WriteStat]:
+        seen = load_visibility(run.table)
+        stats = []
+        for task in tasks:
+            (file_slice,) = task.slices
+            contents = [run.table.storage.read(log.path) for log in file_slice.log_files]
+            logs = [json.loads(content) for content in contents if content.startswith(b"{")]
+            joined = {instant for log in logs for instant in log["replaces"] if seen.sees_time(log["instant"])}
+            rows: dict[str, Any] = {}
+            for log in logs:
+                if seen.sees_time(log["instant"]) and log["instant"] not in joined:
+                    rows = _merge(rows, log["rows"])
+            change: Any = _Named(run.time)
+            stats.append(_write_log(run.table, change, file_slice, rows, replaces=[log["instant"] for log in logs]))
+        return stats
+
+
 def _rewrite(run: PlanRun[Any], tasks: Sequence[ModelTask], *, keeps_group: bool) -> list[WriteStat]:
     """Write the rows of each task to one base file."""
     table = run.table
@@ -323,6 +377,21 @@ class _Named:
 def compact(table: TableState) -> None:
     """Plan a compaction and run it."""
     schedule_and_run(None, table, ModelCompaction(), QUIET, due=True)  # type: ignore[arg-type]
+
+
+def join_logs(table: TableState) -> None:
+    """Plan a log compaction and run it."""
+    schedule_and_run(None, table, ModelLogCompaction(), QUIET, due=True)  # type: ignore[arg-type]
+
+
+def run_compactions(table: TableState) -> None:
+    """Run the pending compactions of other processes."""
+    run_pending(None, table, ModelCompaction(), QUIET)  # type: ignore[arg-type]
+
+
+def run_log_compactions(table: TableState) -> None:
+    """Run the pending log compactions of other processes."""
+    run_pending(None, table, ModelLogCompaction(), QUIET)  # type: ignore[arg-type]
 
 
 def cluster(table: TableState) -> None:

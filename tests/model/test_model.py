@@ -11,13 +11,20 @@ from unittest.mock import patch
 
 import pytest
 
+from penstock.errors import LockTimeout, WriteConflict
+from penstock.services.rollback.failed_writes import failed_writes
+from penstock.services.rollback.run import roll_back
+from penstock.table.state import TableState
 from tests.model import table as model
-from tests.model.check import Scene, Violation, play_all
+from tests.model.check import Scene, Violation, play_all, play_script, play_some
+from tests.model.schedule import DIES
 from tests.model.table import Write
 
 LONG = os.environ.get("PENSTOCK_TEST_MODEL") == "1"
 #: One in so many of the schedules with two switches.
 EVERY = 1 if LONG else 40
+#: Random schedules of three processes, for each scene.
+SOME = 3000 if LONG else 12
 
 
 def upsert(key: str, token: str) -> Write:
@@ -77,6 +84,19 @@ DEATHS = (
     Scene("an overwrite and its rollback die", (OVERWRITE, model.run_clean, upsert("a", "y")), FILLED, switches=0, deaths=2),
     Scene("a writer and its rollback die, logs", (upsert("a", "x"), model.run_clean), FILLED, switches=0, deaths=2, **LOGS),
 )
+JOINED = (*UPDATED, upsert("a", "a2"))
+THREE = (
+    Scene("an update and two compactions", (upsert("a", "x"), model.compact, model.compact), UPDATED, **LOGS),
+    Scene("two updates and a compaction", (upsert("a", "x"), upsert("a", "y"), model.compact), UPDATED, **LOGS),
+    Scene("an update, a compaction and a run", (upsert("a", "x"), model.compact, model.run_compactions), UPDATED, **LOGS),
+    Scene("an update, a compaction and a clustering", (upsert("a", "x"), model.compact, model.cluster), UPDATED, **LOGS),
+    Scene("an update, a log compaction and a compaction", (upsert("a", "x"), model.join_logs, model.compact), JOINED, **LOGS),
+    Scene("an update and two log compactions", (upsert("a", "x"), model.join_logs, model.join_logs), JOINED, **LOGS),
+    Scene("an update, a rollback and a compaction", (upsert("a", "x"), model.roll_back_newest, model.compact), UPDATED, **LOGS),
+    Scene("a delete_partition, an update and a clustering", (DELETE_PARTITION, upsert("b", "y"), model.cluster), UPDATED),
+    Scene("an update and two cleans", (upsert("a", "x"), model.run_clean, model.run_clean), UPDATED),
+    Scene("three inserts of a key", (upsert("n", "x"), upsert("n", "y"), upsert("n", "z")), FILLED),
+)
 
 
 @pytest.mark.parametrize("scene", PAIRS, ids=lambda scene: scene.name)
@@ -88,6 +108,96 @@ def test_no_order_of_calls_breaks_a_promise(scene: Scene) -> None:
 def test_no_death_breaks_a_promise(scene: Scene) -> None:
     every = EVERY if scene.deaths > 1 else 1
     assert play_all(replace(scene, switches=1 if LONG else 0), every=every) > 15
+
+
+@pytest.mark.parametrize("scene", THREE, ids=lambda scene: scene.name)
+def test_no_order_of_three_processes_breaks_a_promise(scene: Scene) -> None:
+    assert play_some(scene, count=SOME) == SOME
+    assert play_some(replace(scene, deaths=1), count=SOME, seed=2) == SOME
+
+
+@pytest.mark.parametrize("scene", [PAIRS[1], *THREE[:3], THREE[6], *THREE[8:]], ids=lambda scene: scene.name)
+def test_no_call_that_fails_breaks_a_promise(scene: Scene) -> None:
+    """Each schedule has two calls that fail, or whose answers are lost."""
+    assert play_some(scene, count=SOME, failures=2) == SOME
+
+
+def test_a_plan_that_is_run_before_it_is_confirmed_hides_no_row() -> None:
+    """A write that loaded the timeline before the plan completes after another process has begun to run the plan."""
+    scene = Scene("unconfirmed", (upsert("a", "x"), model.compact, model.run_compactions), UPDATED, **LOGS)
+    run = play_script(
+        scene,
+        (0, "write_new .log.", 1),
+        (1, "write_new compaction.requested", 0),
+        (0, "write_new claims/", 1),
+        (1, "list .hoodie", 0),
+        (0, "write_new .deltacommit", 2),
+    )
+    assert isinstance(run.errors.get(2), WriteConflict)
+
+
+def test_a_plan_on_which_a_write_has_put_its_log_stays() -> None:
+    """The plan is not the latest instant when its process looks: a later write has completed on top of it."""
+    scene = Scene("on top", (model.compact, upsert("a", "x"), model.run_clean), UPDATED, **LOGS)
+    run = play_script(scene, (0, "write_new compaction.requested", 0), (0, "list .hoodie", 1))
+    assert not run.errors
+
+
+def test_a_writer_finds_a_plan_that_is_withdrawn_between_its_two_looks() -> None:
+    scene = Scene("withdrawn", (upsert("a", "x"), upsert("b", "y"), model.compact), UPDATED, **LOGS)
+    play_script(
+        scene,
+        (0, "write_new .heartbeat", 1),
+        (1, "write_new claims/", 2),
+        (2, "write_new compaction.requested", 1),
+        (1, "replace claims/", 2),
+        (2, "delete compaction.requested", 0),
+        (0, "/undone/", 2),
+        (2, "list .hoodie", 0),
+    )
+
+
+def test_a_withdrawal_that_dies_blocks_no_later_compaction() -> None:
+    scene = Scene("withdrawal dies", (upsert("b", "y"), model.compact, upsert("a", "x")), UPDATED, **LOGS)
+    play_script(
+        scene,
+        (0, "write_new claims/", 1),
+        (1, "write_new compaction.requested", 0),
+        (0, "replace claims/", 1),
+        (1, "delete compaction.requested", DIES),
+    )
+
+
+def roll_back_pending(table: TableState) -> None:
+    """Do what a clean does when a heartbeat has expired."""
+    for instant in failed_writes(table):
+        roll_back(table, instant)
+
+
+def roll_back_without_lock(table: TableState) -> None:
+    """Do the same while the server of the lock does not answer."""
+    with patch("penstock.services.rollback.run.locked", side_effect=LockTimeout("the lock server does not answer")):
+        roll_back_pending(table)
+
+
+def test_a_rollback_that_fails_leaves_the_mark_of_another_rollback() -> None:
+    scene = Scene("two rollbacks", (upsert("a", "x"), roll_back_pending, roll_back_without_lock), FILLED)
+    run = play_script(scene, (0, "/undone/", 1), (1, "write_new rollback.requested", 2))
+    assert isinstance(run.errors[2], LockTimeout)
+
+
+def test_a_clean_that_another_process_has_begun_keeps_its_plan() -> None:
+    scene = Scene("two cleans", (model.run_clean, model.run_clean), UPDATED)
+    run = play_script(scene, (0, "write_new clean.requested", 0), (0, "list .hoodie", 1), (1, "delete .parquet", 0))
+    assert not run.errors
+
+
+@pytest.mark.parametrize("ahead_s", [(600, 0, 0), (0, 600, 0), (-600, 0, 0), (0, 0, -4000), (600, -600, 90000)], ids=str)
+def test_a_clock_that_is_wrong_does_no_harm(ahead_s: tuple[int, ...]) -> None:
+    scene = Scene("clocks", (upsert("a", "x"), model.run_clean, upsert("b", "y")), FILLED, ahead_s=ahead_s)
+    run = play_script(scene, (0, "write_new claims/", 1))
+    assert not run.errors
+    assert play_some(scene, count=SOME) == SOME
 
 
 def test_a_store_whose_conditional_put_does_not_hold_is_found() -> None:

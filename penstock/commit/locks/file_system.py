@@ -20,7 +20,7 @@ from penstock import options as o
 from penstock.commit.locks.lease import Lease, Waits
 from penstock.commit.locks.lock import LockContext, LockHolder, LockProvider
 from penstock.errors import AlreadyExists, OptionError
-from penstock.storage import FileInfo, check_conditional_put, join, open_storage
+from penstock.storage import FileInfo, check_conditional_put, is_older, join, open_storage
 
 _NAME = "lock"
 #: A guard whose contender has died is ignored after this time, or after the expiry of the lock if that is longer.
@@ -167,7 +167,7 @@ class FileSystemLock(LockProvider):
         holder = LockHolder.decode(content)
         if holder is not None and holder.is_gone:
             return True
-        return self._expire_s > 0 and clock.now_ms() - info.modified_ms > self._expire_s * 1000
+        return self._expire_s > 0 and is_older(self._storage, info, int(self._expire_s * 1000), self._folder)
 
     def _create_guard(self, version: str) -> list[str]:
         """Create the guard file that allows this contender alone to delete one version of the lock file.
@@ -190,7 +190,8 @@ class FileSystemLock(LockProvider):
                 return guards
             except AlreadyExists:
                 info = self._storage.stat(path)
-            if info is None or clock.now_ms() - info.modified_ms < max(self._expire_s, _GUARD_S_MIN) * 1000:
+            limit_ms = int(max(self._expire_s, _GUARD_S_MIN) * 1000)
+            if info is None or not is_older(self._storage, info, limit_ms, self._folder):
                 return []
 
 

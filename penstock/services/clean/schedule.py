@@ -17,6 +17,7 @@ from dataclasses import replace
 from penstock import clock
 from penstock import options as o
 from penstock.commit.conflicts import check_not_restoring
+from penstock.commit.table_lock import locked
 from penstock.commit.undone_commits import check_still_there
 from penstock.errors import CorruptFile, WriteConflict
 from penstock.filegroup.model import GroupId
@@ -52,7 +53,16 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
     plan = make_clean_plan(table, last)
     if not plan.files and (due or not _is_worth_keeping(table, last, plan)):
         return None
-    content = write_clean_plan(plan, table.base_path)
+    with locked(table):
+        return _store_plan(table, write_clean_plan(plan, table.base_path))
+
+
+def _store_plan(table: TableState, content: bytes) -> Instant | None:
+    """Store a clean plan on the timeline. Delete it again, and return None, if the files may be needed after all.
+
+    Args:
+        table: the table with the timeline on which the plan was made.
+    """
     utc = table.config.timeline_utc
     instant = request_instant(table.storage, table.base_path, Action.CLEAN, utc=utc, content=content, is_plan=True)
     # A savepoint may have been created while the plan was made, or the table restored, or a commit rolled back, so that older
@@ -66,7 +76,8 @@ def schedule_clean(table: TableState, *, due: bool = False) -> Instant | None:
     except WriteConflict:
         is_void = True
     if is_void:
-        table.storage.delete(instant_path(table.base_path, instant))
+        if instant in now.timeline.pending:  # otherwise another process has begun to run the plan
+            table.storage.delete(instant_path(table.base_path, instant))
         return None
     return instant
 

@@ -7,15 +7,18 @@ exists. Therefore a slice is compacted with all log files of its base instant, n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from penstock.errors import CorruptFile
-from penstock.filegroup.model import BaseFile, FileSlice, LogFile
+from penstock.errors import CorruptFile, WriteConflict
+from penstock.filegroup.model import BaseFile, FileSlice, GroupId, LogFile
 from penstock.filegroup.names import log_order, parse_base_name, parse_log_name
 from penstock.storage import FileInfo, join
-from penstock.table.state import TableState
+from penstock.table.pending import find_pending_clusterings, find_pending_compactions
+from penstock.table.state import TableState, reload_timeline
+from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan
+from penstock.timeline.store import read_metadata
 
 
 @dataclass(frozen=True)
@@ -88,14 +91,81 @@ def remaining_operations(
         time: the instant time of the plan.
         folders: the files of each partition, by partition path.
     """
-    for operation in plan.operations:
+    for planned in plan.operations:
+        files = folders[planned.partition_path]
+        operation = _on_newest_slice(table, time, planned, files)
         if operation.base_file is not None or table.timeline.is_visible(operation.base_instant):
             yield operation
             continue
-        files = folders[operation.partition_path]
         left = tuple(name for name in operation.log_files if name in files.sizes)
         if left or (operation.file_id, time) in files.logs:
             yield replace(operation, log_files=left)
+
+
+def _on_newest_slice(table: TableState, time: str, operation: CompactionOperation, files: PartitionFiles) -> CompactionOperation:
+    """Return the operation for the newest slice of its file group before the plan, if that is not the slice that the plan names.
+
+    That is so if an earlier plan was stored while this one was made, and the process that made this one died before it found out.
+
+    Args:
+        time: the instant time of the plan.
+        files: the files of the operation's partition.
+    """
+    newest = operation.base_instant
+    newest_file = None
+    for file_name in files.sizes:
+        name = parse_base_name(file_name)
+        is_of_group = name is not None and name.file_id == operation.file_id
+        if name is not None and is_of_group and newest < name.instant < time and table.timeline.is_visible(name.instant):
+            newest = name.instant
+            newest_file = file_name
+    if newest_file is None:
+        return operation
+    return replace(operation, base_instant=newest, base_file=newest_file, log_files=())
+
+
+def check_slices(table: TableState, time: str, plan: CompactionPlan) -> None:
+    """Raise WriteConflict if the base files of a compaction, once published, would hide rows of another writer.
+
+    Under optimistic concurrency control a write that does not know of the plan adds its log file to the slice that is compacted,
+    and the run has not read it if the write completed since the run began. Or an earlier plan owns the same file group, and rows
+    lie on top of that plan's slice. Both happen only if the plan runs before the process that made it has confirmed it
+    (`services/stored_plans.py`). Reads the timeline again.
+
+    Args:
+        table: the table with the timeline as it was when the run began.
+        time: the instant time of the plan.
+    """
+    planned = {(operation.partition_path, operation.file_id) for operation in plan.operations}
+    now = reload_timeline(table)
+    for write in now.timeline.writes:
+        if write.time in table.timeline.completed_times or write.time == time:
+            continue
+        stats = read_metadata(table.storage, table.base_path, write).stats
+        if any(_is_hidden(stat, time, planned) for stat in stats):
+            raise WriteConflict(
+                f"write {write.time} of {table.base_path} has changed a file group of compaction {time} since the compaction "
+                "began, without knowing of its plan. Run the compaction again",
+                other_instant=write.time,
+            )
+    earlier = {**find_pending_compactions(now, before=time), **find_pending_clusterings(now, before=time)}
+    for path, file_id in sorted(planned & earlier.keys()):
+        other = earlier[path, file_id]
+        raise WriteConflict(
+            f"the table service planned at {other} owns file group {file_id} of partition {path!r} of {table.base_path}, which "
+            f"compaction {time} owns too. Run the earlier plan first, or unschedule it",
+            other_instant=other,
+        )
+
+
+def _is_hidden(stat: WriteStat, time: str, planned: Set[GroupId]) -> bool:
+    """Whether a file of a write belongs to a slice that a compaction at the instant time `time` replaces."""
+    if stat.path is None or (stat.partition_path or "", stat.file_id) not in planned:
+        return False
+    file_name = stat.path.rpartition("/")[2]
+    log = parse_log_name(file_name)
+    base = parse_base_name(file_name)
+    return (log is not None and log.base_instant < time) or (base is not None and base.instant < time)
 
 
 def named_slice(base_path: str, operation: CompactionOperation, sizes: Mapping[str, int]) -> FileSlice:

@@ -13,12 +13,13 @@ from typing import Any
 
 from penstock import clock
 from penstock import options as o
+from penstock.commit.modes import is_optimistic
 from penstock.options import Options
 from penstock.options.operation import Operation
 from penstock.progress import Stages
 from penstock.services.compaction.compact_slice import CompactTask, compact_slice
 from penstock.services.compaction.plan import make_plan
-from penstock.services.compaction.planned_slices import list_folders, remaining_operations, whole_slice
+from penstock.services.compaction.planned_slices import check_slices, list_folders, remaining_operations, whole_slice
 from penstock.services.compaction.table_type import check_merge_on_read
 from penstock.services.compaction.triggers import is_due
 from penstock.services.compaction.unschedule import finish_unscheduling
@@ -123,6 +124,11 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
     def run_kernels(self, run: PlanRun[CompactionPlan], tasks: Sequence[CompactTask], runner: Runner) -> list[WriteStat]:
         """Compact the slice of each task to a new base file; return the write stats of the new files."""
         return runner.collect(compact_slice, tasks, WriteStat)
+
+    def check_conflicts(self, run: PlanRun[CompactionPlan]) -> None:
+        """Raise WriteConflict if a write that does not know of the plan has changed a file group of it since the run began."""
+        if is_optimistic(run.table):
+            check_slices(run.table, run.time, run.plan)
 
     def extra_metadata(self, plan: CompactionPlan) -> Mapping[str, str]:
         """Return the plan's extra metadata, which the commit gets too."""

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from penstock import clock
 from penstock import options as o
 from penstock.commit.heartbeat import (
     HEARTBEATS,
@@ -29,7 +28,8 @@ from penstock.filegroup.markers import TEMP, WORK_PREFIX
 from penstock.formats.avro.container import read_container
 from penstock.services.rollback.completed import confirm_rollback
 from penstock.services.rollback.run import roll_back, run_rollback
-from penstock.storage import FileInfo, Storage, has_whole_files, join
+from penstock.services.stored_plans import finish_withdrawal
+from penstock.storage import FileInfo, Storage, has_whole_files, is_older, join
 from penstock.table.pending import load_clustering_plan
 from penstock.table.state import TableState, reload_timeline
 from penstock.timeline.instant import WRITE_ACTIONS, Action, Instant, State
@@ -67,7 +67,7 @@ def roll_back_failed(table: TableState) -> TableState:
     if is_optimistic(table):
         dead = []
         _refuse_single_writers(table)
-        table = _finish_rollbacks(table)
+        table = _finish_withdrawals(_finish_rollbacks(table))
     else:
         dead = _find_dead_writes(table)
     if failed_writes_policy(table) == "EAGER" and table.timeline.pending:
@@ -111,7 +111,8 @@ def _find_dead_writes(table: TableState) -> list[Instant]:
             raise WriteConflict(
                 f"{table.base_path} has another writer: {describe_writer(table, instant)}. Only one writer may work at a time. "
                 "Run this write when the other one is finished; if it died, run it when its heartbeat has expired "
-                f"({o.HEARTBEAT_INTERVAL_MS.key} times {o.HEARTBEAT_TOLERABLE_MISSES.key})"
+                f"({o.HEARTBEAT_INTERVAL_MS.key} times {o.HEARTBEAT_TOLERABLE_MISSES.key}). For several writers at once set "
+                f"{o.CONCURRENCY_MODE.key}=optimistic_concurrency_control and {o.LOCK.key} in all of them"
             )
     return pending
 
@@ -129,6 +130,13 @@ def _finish_rollbacks(table: TableState) -> TableState:
         with _beside_others(table):
             resume_rollbacks(table)
     return reload_timeline(table)
+
+
+def _finish_withdrawals(table: TableState) -> TableState:
+    """Finish withdrawing compactions, because no write can add log files on top of them. Return the table, loaded afterwards."""
+    plans = [i for i in table.timeline.pending if i.action is Action.COMPACTION and i.state is State.REQUESTED]
+    gone = [plan for plan in plans if not finish_withdrawal(table, plan)]
+    return reload_timeline(table) if gone else table
 
 
 def _refuse_single_writers(table: TableState) -> None:
@@ -155,7 +163,7 @@ def _is_leftover(entry: FileInfo, table: TableState) -> bool:
         # A folder is the new table of an overwrite, which has a heartbeat. A file is the note that names the new table.
         new_table = replace(table, base_path=entry.path)
         return not (has_recent_heartbeat(new_table, OVERWRITE) if entry.is_dir else is_recent(table, entry))
-    return _is_abandoned(entry)
+    return _is_abandoned(table, entry)
 
 
 def _give_up_overwrites(table: TableState, leftovers: list[FileInfo]) -> None:
@@ -174,12 +182,12 @@ def _give_up_overwrites(table: TableState, leftovers: list[FileInfo]) -> None:
             raise TableChanged(f"mode('overwrite') has just replaced {table.base_path}. Run the write again")
     if table.timeline.may_have_folder(OVERWRITES):
         notes = list_notes(table.storage, folder)
-        table.storage.delete_files([note.path for note in notes if is_given_up(note) and _is_abandoned(note)])
+        table.storage.delete_files([note.path for note in notes if is_given_up(note) and _is_abandoned(table, note)])
 
 
-def _is_abandoned(entry: FileInfo) -> bool:
+def _is_abandoned(table: TableState, entry: FileInfo) -> bool:
     """Whether a file or folder was not modified for a day."""
-    return clock.now_ms() - entry.modified_ms > _ABANDONED_MS
+    return is_older(table.storage, entry, _ABANDONED_MS, join(table.base_path, FOLDER, TEMP))
 
 
 def _delete_all(storage: Storage, leftovers: Iterable[FileInfo]) -> None:

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from penstock import clock
-from penstock.commit.claims import delete_undone_mark, has_claims, mark_undone, run_transaction
+from penstock.commit.claims import delete_undone_marks, has_claims, mark_undone, run_transaction
 from penstock.commit.heartbeat import delete_heartbeat
 from penstock.commit.markers import delete_markers, seal
 from penstock.commit.modes import is_lazy
@@ -95,8 +95,7 @@ def _take_turn(table: TableState, instant: Instant) -> None:
     """
     if not has_claims(table):
         if has_whole_files(table.storage):
-            mark_undone(table, instant.time)
-            _check_not_completed(table, instant)
+            _check_not_completed(table, instant, mark_undone(table, instant.time))
         return
 
     def check(timeline: Timeline) -> None:
@@ -104,21 +103,21 @@ def _take_turn(table: TableState, instant: Instant) -> None:
         if instant.time in timeline.completed_times:
             raise TableChanged(f"write {instant.time} of {table.base_path} completed just now and is not rolled back")
 
-    mark_undone(table, instant.time)
+    mark = mark_undone(table, instant.time)
     try:
         with locked(table):
             run_transaction(table, check)
     except CommitUnknown:
         raise
     except BaseException:
-        delete_undone_mark(table, instant.time)
+        table.storage.delete(mark)
         raise
 
 
-def _check_not_completed(table: TableState, instant: Instant) -> None:
-    """Raise TableChanged, and delete the mark of the rollback, if the pending write is completed now."""
+def _check_not_completed(table: TableState, instant: Instant, mark: str) -> None:
+    """Raise TableChanged, and delete the mark of this rollback, if the pending write is completed now."""
     if table.storage.stat(instant_path(table.base_path, instant.in_state(State.COMPLETED))) is not None:
-        delete_undone_mark(table, instant.time)
+        table.storage.delete(mark)
         raise TableChanged(f"write {instant.time} of {table.base_path} completed just now and is not rolled back")
 
 
@@ -164,7 +163,7 @@ def run_rollback(
         storage.delete(instant_path(base_path, failed))
     delete_markers(storage, base_path, failed.time)
     delete_heartbeat(storage, base_path, failed.time)
-    delete_undone_mark(table, failed.time)
+    delete_undone_marks(table, failed.time)
     metadata = {
         "startRollbackTime": rollback.time,
         "timeTakenInMillis": int((clock.monotonic_s() - started) * 1000),

@@ -11,10 +11,11 @@ files with these rows.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from penstock import options as o
 from penstock.commit.overlap import ConcurrentCommit, GroupId
+from penstock.commit.seen_commits import Look
 from penstock.errors import WriteConflict
 from penstock.filegroup.model import FileSlice
 from penstock.progress import format_count
@@ -30,51 +31,69 @@ from penstock.write.tasks.task import UpsertRules
 _NUMBERS = itertools.count(1_000_000)
 
 
-def check_new_keys(
+def look_for_new_keys(write: WriteContext, rules: UpsertRules, pieces: Sequence[Piece], runner: Runner) -> Look | None:
+    """Return the look for keys that a concurrent commit inserted and this write inserts too; None if there can be none.
+
+    There is none for a delete, which inserts nothing, and for an index with buckets: two writes to one bucket are a conflict
+    already.
+
+    Args:
+        pieces: where the staged rows of this write are.
+    """
+    if rules.drops_unknown or rules.index.buckets is not None:
+        return None
+    paths = {piece.path for piece in pieces}
+    partitions = None if rules.index.is_global else paths
+    return Look(
+        concerns=lambda commits: bool(_groups_with_inserts(commits, partitions)),
+        check=lambda commits: _check_new_keys(write, rules, pieces, runner, _groups_with_inserts(commits, partitions)),
+    )
+
+
+def _check_new_keys(
     write: WriteContext,
     rules: UpsertRules,
     pieces: Sequence[Piece],
     runner: Runner,
-    commits: Sequence[ConcurrentCommit],
+    groups: Mapping[GroupId, ConcurrentCommit],
 ) -> None:
     """Raise WriteConflict if a concurrent commit inserted a key that this write inserts too.
 
-    Do nothing for a delete, which inserts nothing, or for an index with buckets: two writes to one bucket are a conflict already.
-
     Args:
-        pieces: where the staged rows of this write are. A piece is consecutive rows of a staged file.
-        commits: the commits that completed since this write located its keys.
+        pieces: where the staged rows of this write are.
+        groups: the file groups to which concurrent commits added rows, each with its commit.
     """
-    if rules.drops_unknown or rules.index.buckets is not None:
-        return  # a delete inserts nothing; two writes to one bucket are a conflict already
-    paths = {piece.path for piece in pieces}
-    groups = _groups_with_inserts(commits)
-    if not rules.index.is_global:
-        groups = {group for group in groups if group[0] in paths}
-    if not groups:
-        return
     slices = _list_slices(write, rules, groups)
     for task, result in _look_for_keys(rules, pieces, slices, runner):
         for file_slice, hits in zip(task.slices, result.hits, strict=True):
             if hits:
+                other = groups[file_slice.partition_path, file_slice.file_id]
                 raise WriteConflict(
-                    f"write {rules.settings.instant} of {write.table.base_path} inserts {format_count(hits, 'key')} that a "
-                    f"concurrent commit has just inserted, in file group {file_slice.file_id} of partition "
-                    f"{file_slice.partition_path!r}. Run the write again, or let it do so: set {o.CONFLICT_RETRIES.key}"
+                    f"write {rules.settings.instant} of {write.table.base_path} lost to {other}, which completed first: both "
+                    f"inserted {format_count(hits, 'key')}, which are in file group {file_slice.file_id} of partition "
+                    f"{file_slice.partition_path!r}. Run the write again, or let it do so: set {o.CONFLICT_RETRIES.key}",
+                    other_instant=other.instant.time,
                 )
 
 
-def _groups_with_inserts(commits: Sequence[ConcurrentCommit]) -> set[GroupId]:
-    """Return (partition path, file id) of the file groups to which the commits added rows."""
-    groups: set[GroupId] = set()
+def _groups_with_inserts(
+    commits: Sequence[ConcurrentCommit], partitions: Collection[str] | None
+) -> dict[GroupId, ConcurrentCommit]:
+    """Return (partition path, file id) of the file groups to which the commits added rows, each with the last of them.
+
+    Args:
+        partitions: the partition paths to consider; None for all.
+    """
+    groups: dict[GroupId, ConcurrentCommit] = {}
     for commit in commits:
         for stat in commit.metadata.stats:
-            if stat.num_inserts > 0:
-                groups.add((stat.partition_path or "", stat.file_id))
+            is_considered = partitions is None or (stat.partition_path or "") in partitions
+            if stat.num_inserts > 0 and is_considered:
+                groups[stat.partition_path or "", stat.file_id] = commit
     return groups
 
 
-def _list_slices(write: WriteContext, rules: UpsertRules, groups: set[GroupId]) -> dict[str, list[FileSlice]]:
+def _list_slices(write: WriteContext, rules: UpsertRules, groups: Collection[GroupId]) -> dict[str, list[FileSlice]]:
     """Return the latest file slices of these file groups, by partition path."""
     table = reload_timeline(write.table)
     partitions = sorted({path for path, _ in groups})

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.commit import claims
 from penstock.commit.claims import CLAIMS, Completed, run_transaction
-from penstock.errors import StorageError, WriteConflict
+from penstock.errors import CommitUnknown, StorageError, WriteConflict
 from penstock.options import Options
 from penstock.storage import MemoryStorage
 from penstock.table.config import TableConfig
@@ -149,3 +149,30 @@ def test_a_process_that_slept_while_its_number_was_used_and_deleted_does_not_com
     assert [len(times) for times in seen] == [1, 201]
     assert 2 not in numbers(table)
     assert "900" in completed(table)
+
+
+def test_a_storage_that_fails_while_it_is_not_clear_whether_a_claim_counts_says_so(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_table(request, before="/000000000002")
+    begin(table, "900")
+    begin(table, "100")
+    commit(table, "100")
+    listed = claims._list_numbers
+
+    def sleep() -> None:
+        for time in range(200, 400):
+            begin(table, str(time))
+            commit(table, str(time))
+        answers = iter((listed,))  # the look whether the claim counts is answered, the next one is not
+
+        def list_once(*args: Any) -> list[int]:
+            for answer in answers:
+                return answer(*args)
+            raise StorageError(5, "the storage does not answer")
+
+        monkeypatch.setattr(claims, "_list_numbers", list_once)
+
+    table.storage.actions.append(sleep)  # type: ignore[attr-defined]
+    with pytest.raises(CommitUnknown, match=r"does not answer\) before it was clear whether 900.commit of /t is committed"):
+        commit(table, "900")

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 
 from penstock import clock
 from penstock.commit.begin import begin_run
-from penstock.commit.heartbeat import Heartbeat, Owner, heartbeat_path, is_alive, list_heartbeats
+from penstock.commit.heartbeat import Heartbeat, Owner, check_alive, heartbeat_path, is_alive, list_heartbeats
 from penstock.errors import AlreadyExists
 from penstock.options import Options
-from penstock.storage import MemoryStorage
+from penstock.storage import LocalStorage, MemoryStorage
 from penstock.table.config import TableConfig
 from penstock.table.state import TableState
 from penstock.timeline.instant import Action, Instant, State
@@ -92,3 +94,39 @@ def test_a_second_runner_of_a_plan_does_not_make_the_first_one_look_dead(table: 
         assert is_alive(table, "5")
         run._heartbeat.beat()
         assert owner_of(table, "5") == run._heartbeat._owner
+
+
+def make_beating(folder: Path, mode: str) -> tuple[TableState, Heartbeat]:
+    """Return a table on disk, and a heartbeat that has just begun."""
+    options = Options({"hoodie.write.concurrency.mode": mode, "penstock.lock": "in_process"})
+    table = TableState(LocalStorage(), str(folder), TableConfig({"hoodie.table.name": "t"}), options)
+    heartbeat = Heartbeat(table)
+    assert heartbeat.announce("1")
+    return table, heartbeat
+
+
+@pytest.mark.parametrize("mode", ["single_writer", "optimistic_concurrency_control"])
+@pytest.mark.parametrize("ahead_s", [3600, 121, -3600, 10**7])
+def test_a_clock_that_is_wrong_makes_no_living_writer_dead_and_no_dead_one_alive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, ahead_s: int
+) -> None:
+    table, heartbeat = make_beating(tmp_path, mode)
+    now = clock.now_ms
+    monkeypatch.setattr(clock, "now_ms", lambda: now() + 1000 * ahead_s)
+    assert is_alive(table, "1")
+    check_alive(table, "1")
+    beat = heartbeat_path(str(tmp_path), "1")
+    old_s = os.stat(beat).st_mtime - 200
+    os.utime(beat, (old_s, old_s))
+    assert not is_alive(table, "1")
+    heartbeat.stop()
+
+
+def test_a_clock_that_is_set_back_during_a_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, heartbeat = make_beating(tmp_path, "optimistic_concurrency_control")
+    heartbeat.beat()
+    now = clock.now_ms
+    for ahead_s in (7200, 0, -7200):
+        monkeypatch.setattr(clock, "now_ms", lambda ahead_s=ahead_s: now() + 1000 * ahead_s)
+        check_alive(table, "1")
+    heartbeat.stop()
