@@ -118,10 +118,13 @@ class Heartbeat:
         return True
 
     def announce_run(self, time: str) -> None:
-        """Write the heartbeat file of a plan that is about to be run.
+        """Write the heartbeat file of a plan that is about to be run. A new file names this writer.
 
-        If the file exists, another run of the plan may be under way. Then the file is replaced by an empty one, which names no
-        writer: the next beat of either run names that run. Until it expires, an empty file counts as that of a living writer.
+        If the file exists, another run of the plan may be alive. Then it is replaced by an empty file, which names no writer
+        until one of the two runs beats next. Until it expires, an empty file counts as that of a living writer.
+
+        Args:
+            time: the instant time of the plan.
         """
         _BEATING.add(self._owner.heartbeat_id)
         self._time = time

@@ -219,7 +219,12 @@ def _has_unknown_plans(instant: Instant, planned_on: Timeline, timeline: Timelin
 
 
 def _check_plans(table: TableState, instant: Instant, ours: WriteSet, planned_on: Timeline, timeline: Timeline) -> None:
-    """Raise WriteConflict if a plan that this write did not know of owns a file group that this write changed."""
+    """Raise WriteConflict if a plan that this write did not know of includes a file group that this write changed.
+
+    Args:
+        planned_on: the timeline on which the tasks of the write were planned.
+        timeline: the timeline as it is now.
+    """
     if not _has_unknown_plans(instant, planned_on, timeline):
         return
     known = {i.time for i in planned_on.instants}

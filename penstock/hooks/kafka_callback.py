@@ -200,7 +200,7 @@ class _RefusedLogins(logging.Handler):
         self._problems = problems
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Add the line if it is about a refused login."""
+        """Add the log line to the problems of the client if it is about a refused login."""
         line = record.getMessage()
         if _is_about_login(line):
             self._problems.append(line)

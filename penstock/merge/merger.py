@@ -151,7 +151,9 @@ class Merger:
         return drop_marks(new)
 
     def merge(self, old: pa.Table, at: Positions, new: pa.Table) -> MergedPairs:
-        """Decide for each (stored, incoming) pair of rows. Pair i is the row of `old` at position `at[i]`, and row i of `new`.
+        """Merge pairs of a stored and an incoming row. Pair i is the row of `old` at position `at[i]`, and row i of `new`.
+
+        The result says for each pair whether the stored row stays, is deleted or is replaced, and holds the new rows.
 
         Args:
             old: stored rows with all columns; some of them may be in no pair.

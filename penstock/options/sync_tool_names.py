@@ -1,6 +1,6 @@
 """Names of sync tools and of partition extractors: values of options, by the names of Hudi's classes.
 
-The clients of catalogs are registered in `sync/clients.py`.
+The clients of catalogs are registered in `sync/known_catalogs.py`.
 """
 
 from __future__ import annotations

@@ -43,9 +43,9 @@ class ChangedFiles:
     def find_missing(self, file_slice: FileSlice | None) -> MissingFile | None:
         """Return the first changed file that the slice does not have; None if the slice has all changed files.
 
-        The repair of a compaction plan may have renamed log files: in their names, the base instant of the slice was replaced
-        by the later instant of the compaction. So a log file that is not found under its old name may exist under a new one.
-        Each log file of the slice with an unknown name and a later base instant counts as one of the missing log files.
+        The repair of a compaction plan renames log files: the later instant of the compaction replaces the base instant in the
+        name. So a missing log file is reported only if no renamed one can be it. A log file of the slice may be a renamed one if
+        it is not among the changed files and has a later base instant than these; it accounts for one missing log file.
 
         Args:
             file_slice: the slice that the file group has now; None: the file group has no slice any more.

@@ -140,7 +140,9 @@ def _cast(text: str, kind: DataType) -> str:
 
 
 def _checked(kinds: dict[str, DataType], ignore_unknown: bool) -> Column:
-    """Return an expression for the operation of a change. It raises SchemaError if the change is invalid.
+    """Return a Spark expression whose value is the operation of a change: `I`, `U` or `D`.
+
+    When Spark evaluates it for a change that lacks a field or has an unknown operation or column, it raises SchemaError.
 
     Args:
         kinds: column of the table → its type.

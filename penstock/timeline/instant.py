@@ -154,8 +154,8 @@ def parse_bound_time(text: str, option: str) -> str:
     """Parse the begin or end of a range of instants, written as digits or as a date with or without a time of day.
 
     Returns an instant time. Digits are returned unchanged. A time of day without milliseconds becomes the last millisecond of
-    its second. Begin and end are treated alike: if one range ends and the next range begins at the same string, every instant
-    is in exactly one of them.
+    its second, a date without a time of day its midnight. The same string becomes the same instant time as a begin and as an end,
+    so adjoining ranges neither overlap nor leave a gap.
 
     Args:
         text: the time as the user wrote it.

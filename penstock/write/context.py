@@ -23,9 +23,10 @@ from penstock.write.settings import WriteSettings
 
 @dataclass(frozen=True)
 class CommitAddition:
-    """What the code that starts a write adds to its commit: entries of the extra metadata, and two checks.
+    """What the code that starts a write adds to it: entries of the extra metadata, and checks that may stop it by an error.
 
-    A stream adds the number of its batch, and checks that the table has no commit of this batch yet.
+    One check runs when the write begins, the other one just before its commit is published. A stream adds the number of its
+    batch, and lets both check that the table has no commit of this batch yet.
     """
 
     #: Entries for the commit's extra metadata.

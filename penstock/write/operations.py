@@ -40,9 +40,9 @@ from penstock.write.context import WriteContext
 from penstock.write.first_attempt import FirstAttempt
 from penstock.write.locate.assign import assign_pieces, profile_inserts
 from penstock.write.locate.buckets import plan_bucket_tasks
-from penstock.write.locate.file_sizing import read_sizing
 from penstock.write.locate.key_collisions import look_for_new_keys
 from penstock.write.locate.plan import plan_inserts, plan_upsert
+from penstock.write.locate.small_files import read_sizing
 from penstock.write.pending_clustering import resolve_clustering_conflicts
 from penstock.write.publish import publish
 from penstock.write.replaced_partitions import partitions_to_delete, partitions_to_overwrite, renew_buckets

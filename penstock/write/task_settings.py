@@ -37,7 +37,7 @@ from penstock.table.merge_rules import build_merge_rules, find_event_time_column
 from penstock.table.state import TableState
 from penstock.write.checks import check_merger_can_move_rows, check_payload_of_logs
 from penstock.write.context import WriteContext
-from penstock.write.locate.file_sizing import insert_ratio, read_sizing
+from penstock.write.locate.small_files import insert_ratio, read_sizing
 from penstock.write.rows.staging import Staging
 from penstock.write.tasks.task import InsertBucket, InsertTask, UpsertRules
 from penstock.write.tasks.task_rows import TaskRowsSettings

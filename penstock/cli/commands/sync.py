@@ -16,7 +16,7 @@ def sync(path: str = PATH, option: list[str] = OPTION) -> None:
     from penstock import options as o
     from penstock.options import read_options
     from penstock.options.sync_tool_names import HIVE_SYNC_TOOL
-    from penstock.sync.clients import sync_mode
+    from penstock.sync.known_catalogs import sync_mode
 
     given = parse_options(option)
     options = read_options(given)

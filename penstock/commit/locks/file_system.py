@@ -54,7 +54,12 @@ class FileSystemLock(LockProvider):
         return f"file {self._path}"
 
     def check(self) -> None:
-        """Raise OptionError if there is a folder where the lock file should be; Unsupported as `check_store`."""
+        """Raise an error if the lock file cannot be used.
+
+        Raises:
+            OptionError: there is a folder where the lock file should be.
+            Unsupported: the store ignores conditional puts, so two contenders would both create the file.
+        """
         self.check_store()
         found = self._storage.stat(self._path)
         if found is not None and found.is_dir:

@@ -19,8 +19,8 @@ from penstock.report_table import ColumnHead, HtmlFields, ReportTable
 from penstock.timeline.instant import Action, Instant, State
 from penstock.write.context import WriteContext
 from penstock.write.explain.dry_run import open_dry_run
-from penstock.write.locate.file_sizing import insert_ratio
 from penstock.write.locate.plan import plan_inserts, plan_upsert
+from penstock.write.locate.small_files import insert_ratio
 from penstock.write.locate.task_plan import TaskPlan
 from penstock.write.rows.staging import Piece, Staging, make_runner, stage_pieces
 from penstock.write.task_settings import build_upsert_rules

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from penstock.filegroup.model import FileSlice
 from penstock.options.operation import Operation
 from penstock.timeline.commit_file import CommitMetadata, make_workload_profile
-from penstock.write.locate.file_sizing import Sizing
 from penstock.write.locate.new_rows import NewRowsResult
+from penstock.write.locate.small_files import Sizing
 from penstock.write.rows.staging import Piece
 from penstock.write.tasks.located_rows import NewRowRange
 from penstock.write.tasks.task import InsertBucket

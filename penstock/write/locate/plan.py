@@ -24,9 +24,9 @@ from penstock.write.locate.buckets import plan_bucket_tasks
 from penstock.write.locate.choose_index import choose_index
 from penstock.write.locate.entries import check_not_clustered, look_up_entries
 from penstock.write.locate.file_group_tasks import plan_file_group_tasks
-from penstock.write.locate.file_sizing import read_sizing
 from penstock.write.locate.file_slices import list_write_slices
 from penstock.write.locate.moves import relocate_rows
+from penstock.write.locate.small_files import read_sizing
 from penstock.write.locate.task_plan import TaskPlan
 from penstock.write.rows.staging import Piece
 from penstock.write.tasks.task import InsertBucket, UpsertRules

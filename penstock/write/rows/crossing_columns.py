@@ -61,7 +61,7 @@ class PartitionRows:
 class GroupedRows:
     """Incoming rows in one Arrow table, sorted by partition path.
 
-    The rows of path number i are those from `starts[i]` up to, but not including, `starts[i + 1]`.
+    The rows of the partition path `paths[i]` are those from `starts[i]` up to, but not including, `starts[i + 1]`.
     """
 
     #: The partition paths.

@@ -15,7 +15,7 @@ from penstock.filegroup.task_output import FileSettings, TaskOutput
 from penstock.index import Index
 from penstock.merge.merger import Merger
 from penstock.workers.run_kernels import this_task
-from penstock.write.locate.file_sizing import Sizing
+from penstock.write.locate.small_files import Sizing
 from penstock.write.rows.staging import Piece, Staging
 from penstock.write.tasks.located_rows import HitBatch, NewRowRange
 from penstock.write.tasks.task_rows import TaskRowsSettings

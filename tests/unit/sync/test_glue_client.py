@@ -12,8 +12,8 @@ import pytest
 from penstock.errors import CatalogError, Unsupported
 from penstock.options import read_options
 from penstock.sync.catalog import CatalogColumn, CatalogTable
-from penstock.sync.clients import ClientRequest, open_client
 from penstock.sync.glue_client import GlueClient
+from penstock.sync.known_catalogs import ClientRequest, open_client
 from tests.kit.http_servers import Recorder, running_server
 from tests.unit.sync.test_plan import settings_of
 

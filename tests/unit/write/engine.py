@@ -33,7 +33,7 @@ from penstock.workers.results import decode_result, encode_results
 from penstock.workers.run_kernels import Result, Task
 from penstock.workers.runner import Runner
 from penstock.write.locate.file_group_tasks import plan_file_group_tasks
-from penstock.write.locate.file_sizing import Sizing
+from penstock.write.locate.small_files import Sizing
 from penstock.write.locate.task_plan import TaskPlan
 from penstock.write.rows.crossing_columns import KEY, CrossingColumns
 from penstock.write.rows.staging import Piece, Staging, _stage_batches

@@ -24,7 +24,7 @@ from penstock.merge.merger import Merger
 from penstock.merge.overwrite import AlwaysDelete, EventTimeOrdering, OverwriteWithLatest
 from penstock.options.operation import Operation
 from penstock.timeline.commit_file import WriteStat
-from penstock.write.locate.file_sizing import Sizing
+from penstock.write.locate.small_files import Sizing
 from tests.kit.model import Model, Row
 from tests.unit.write.engine import (
     BLOOM,

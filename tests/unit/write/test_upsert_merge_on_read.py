@@ -33,8 +33,8 @@ from penstock.table.state import open_table
 from penstock.timeline.commit_file import WriteStat
 from penstock.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_compaction_plan
 from penstock.write.locate.file_group_tasks import plan_file_group_tasks
-from penstock.write.locate.file_sizing import Sizing
 from penstock.write.locate.file_slices import list_appendable_slices
+from penstock.write.locate.small_files import Sizing
 from penstock.write.tasks.insert import insert_bucket
 from penstock.write.tasks.log_file import RollingLogWriter
 from penstock.write.tasks.task import InsertBucket, InsertTask, UpsertRules

@@ -16,8 +16,8 @@ from penstock.table.config import TableConfig
 from penstock.table.state import TableState
 from penstock.timeline.commit_file import CommitMetadata, write_commit
 from penstock.timeline.store import load_timeline
-from penstock.write.locate.file_sizing import read_sizing
 from penstock.write.locate.file_slices import list_write_slices
+from penstock.write.locate.small_files import read_sizing
 
 
 @pytest.fixture

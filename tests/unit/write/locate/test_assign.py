@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.filegroup.model import BaseFile, FileSlice, LogFile
 from penstock.write.locate.assign import assign_pieces
-from penstock.write.locate.file_sizing import Sizing
+from penstock.write.locate.small_files import Sizing
 from penstock.write.rows.staging import Piece
 from penstock.write.tasks.task import InsertBucket
 

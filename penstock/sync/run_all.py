@@ -13,9 +13,9 @@ from penstock.errors import CatalogConflict, CatalogError, PenstockError
 from penstock.hive_metastore import ANSWER_S
 from penstock.sync.catalog import CatalogClient
 from penstock.sync.changes import load_synced_state
-from penstock.sync.clients import ClientRequest, check_tools, open_client
-from penstock.sync.run import SyncedTable, check_paths, check_sync, load_settings, run_sync
+from penstock.sync.known_catalogs import ClientRequest, check_tools, open_client
 from penstock.sync.settings import SyncSettings
+from penstock.sync.sync_table import SyncedTable, check_paths, check_sync, load_settings, run_sync
 from penstock.table.state import TableState
 from penstock.timeline.commit_file import CommitMetadata
 from penstock.user_warning import warn_user

@@ -11,7 +11,7 @@ import pytest
 from penstock.errors import CatalogError
 from penstock.hive_metastore import Metastore
 from penstock.options import read_options
-from penstock.sync import tools
+from penstock.sync import run_all
 from penstock.sync.metastore_client import MetastoreClient
 from penstock.timeline.commit_file import CommitMetadata
 from tests.unit.services.histories import History
@@ -44,5 +44,5 @@ def test_a_metastore_that_never_answers_stops_no_commit(silent: str, monkeypatch
     monkeypatch.setattr(Metastore, "connect", connect)
     options = {f"{SYNC}mode": "hms", f"{SYNC}metastore.uris": silent, f"{SYNC}partition_fields": "p"}
     table = replace(History().commit(1, ["p/g"]).table(), options=read_options(options))
-    tools.check_tools_before_commit(table, CommitMetadata((), "UPSERT", {"schema": SCHEMA}))
+    run_all.check_tools_before_commit(table, CommitMetadata((), "UPSERT", {"schema": SCHEMA}))
     assert waited == [20]

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.filegroup.model import FileSlice
 from penstock.timeline.instant import Action
-from penstock.write.locate.file_sizing import Sizing, estimate_record_bytes
+from penstock.write.locate.small_files import Sizing, estimate_record_bytes
 from tests.unit.write.locate.test_assign import SIZING, slices
 
 
