@@ -163,11 +163,11 @@ def _parse_binlog_positions(positions: pa.ChunkedArray) -> tuple[npt.NDArray[np.
 
 
 def _parse_numbers(parts: pa.ChunkedArray, name: str) -> npt.NDArray[np.int64]:
-    """Convert one part of the parsed positions, `file` or `offset`, from strings of digits to integers; 0 for a null.
+    """Return the file numbers or the offsets of binary log positions as integers; 0 for a null.
 
     Args:
-        parts: a struct column with the fields `file` and `offset`.
-        name: the field to convert.
+        parts: a struct column with the fields `file` and `offset`, which hold digits as text.
+        name: the field to return, `file` or `offset`.
     """
     numbers = pc.cast(pc.struct_field(parts, name), pa.int64())
     return np.asarray(pc.fill_null(numbers, 0), dtype=np.int64)

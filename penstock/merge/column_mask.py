@@ -36,8 +36,8 @@ class MaskedUpdate(OrderedMerger):
     """A merger of rows that supply only some columns. Supplied columns replace the stored values; other columns stay as stored.
 
     An incoming row with a lower ordering value than the stored row changes nothing. `mask` is the column that names the supplied
-    columns. `operation` is a column in which `D` marks a delete; None: there is none. `operations` are the values that it may
-    hold.
+    columns. `operation` is a column in which `D` marks a delete; None: the rows have no such column. `operations` are the values
+    that this column may hold.
     """
 
     ordering: str | None

@@ -71,7 +71,7 @@ class KeepHistory(JoiningMerger):
         return kind
 
     def _make_ranking(self, kind: pa.ListType) -> Callable[[pa.Array], Positions] | None:
-        """Return a function that computes numbers by which to sort the versions of rows; None without ordering values.
+        """Return a function that computes numbers by which to sort versions of rows; None if versions have no ordering value.
 
         A version has no ordering value if the history column does not keep the ordering column. The function is called with an
         array of versions, which are structs. It returns one number per version. The numbers compare as the ordering values of the

@@ -89,7 +89,7 @@ class Merger:
 
     @property
     def keeps_partition(self) -> bool:
-        """Whether the partition columns of the merged row decide its partition, if the incoming row has another partition.
+        """Whether a merged row goes to the partition that its own columns name, even if the incoming row names another partition.
 
         If true, a merged row whose partition columns are those of the stored row stays in the stored row's partition. False for
         Hudi's payloads: there the merged row always goes to the incoming row's partition.
@@ -182,7 +182,10 @@ class Merger:
 
 @dataclass(frozen=True)
 class MergedPairs:
-    """The result of `Merger.merge`: (stored, incoming) pairs of rows with the same key, and the merger's choice for each pair."""
+    """The result of `Merger.merge` for (stored, incoming) pairs of rows with the same key.
+
+    `choices` has the merger's choice for each pair: the stored row stays, is deleted or is replaced. `rows` returns the new rows.
+    """
 
     choices: Choices
     _merger: Merger

@@ -96,7 +96,7 @@ class WithOperation(Merger):
 def operation_deletes(rows: pa.Table) -> Flags:
     """Return a mask over the rows, true where `_hoodie_operation` is `D`; all false if the rows do not have the column.
 
-    A write deletes the keys of these rows. A reader of a log skips the rows.
+    A write deletes the keys of these rows. A reader skips these rows when it reads them from a log.
 
     Raises:
         SchemaError: an operation is none of `I`, `-U`, `U`, `D`.

@@ -35,11 +35,17 @@ _WITHOUT_ORDERING = {
 
 
 def check_ordered_deletes(payload_class: str, ordering: str | None) -> None:
-    """Raise OptionError if deletes cannot be compared by ordering value in a table with this payload and ordering column.
+    """Raise OptionError if the table's payload cannot compare deletes with stored rows by ordering value.
+
+    Nothing is raised for a table that has an ordering column and a payload of Hudi or Penstock that compares rows by that column.
 
     Args:
         payload_class: the payload class of the table.
         ordering: the ordering column that `hoodie.properties` names; None if it names none.
+
+    Raises:
+        OptionError: the table has no ordering column, or the payload chooses rows without it: HoodieAvroPayload,
+            EmptyHoodieRecordPayload, a Debezium payload or a function of the user.
     """
     setting = f"{ORDERED_DELETES.key}=true"
     if ordering is None:

@@ -75,8 +75,8 @@ class PartialUpdate(Merger):
     """PartialUpdateAvroPayload: each column takes the newer row's value if that is not null, otherwise the older row's value.
 
     A delete always deletes the stored row. Several rows of a key in a batch or log are combined in the same way. A delete among
-    them discards the earlier rows of the key, unless one of the earlier rows has a greater ordering value. As in Hudi, a delete
-    in a batch is lost if a row with a lower ordering value follows it.
+    them discards the earlier rows of its key, unless one of these has a greater ordering value than the delete. As in Hudi, a
+    delete in a batch is lost if a row with a lower ordering value follows it.
     """
 
     ordering: str | None

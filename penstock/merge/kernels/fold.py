@@ -109,7 +109,7 @@ def fold_batch(
 
 
 def _reorder_flags(flags: Flags | None, order: Positions) -> Flags | None:
-    """Return the flags at the positions `order`, in this order. Return None if `flags` is None or no flag is true."""
+    """Return the flags of the rows at the positions `order`, in this order; None if `flags` is None or no flag is true."""
     return None if flags is None or not flags.any() else flags[order]
 
 

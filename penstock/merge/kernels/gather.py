@@ -133,9 +133,9 @@ def _fits_offsets(table: pa.Table, rows: Positions) -> bool:
 
 
 def _take_by_batch(table: pa.Table, rows: Positions) -> Iterator[pa.Table]:
-    """Yield the rows of an Arrow table at these ascending positions, one table per record batch.
+    """Yield the rows of an Arrow table at these ascending positions, as one Arrow table per record batch.
 
-    Each batch by itself fits 32-bit offsets.
+    Each yielded table holds the rows of one record batch, so its columns fit 32-bit offsets.
     """
     start = 0
     for batch in table.to_batches():

@@ -21,7 +21,8 @@ MADE = "_penstock_made"
 def is_fresh(rows: pa.Table) -> Flags:
     """Return a mask over the incoming rows, true where the merged row must take no value from the stored row.
 
-    The reason is that a delete of the key came before the row. Reads the boolean column `FRESH`; all false without it.
+    A row is marked so if a delete of its key came before it in the batch or log. Reads the boolean column `FRESH`; all false
+    without it.
     """
     return _marked(rows, FRESH)
 

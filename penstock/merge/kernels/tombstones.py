@@ -152,12 +152,12 @@ def _last_in_run(flags: Flags, places: Positions, starts: Positions) -> Position
 def _fold_rows(
     merger: Merger, records: LogRecords, order: Positions, run_of: Positions, is_row: Flags, ranks: Positions
 ) -> tuple[pa.Table, Positions]:
-    """Combine the rows of each key that no tombstone removes.
+    """Combine the rows of each key to one row. Rows that a tombstone (a delete that still counts) removes are left out.
 
     Args:
         order: the positions of the records, sorted by key.
         run_of: the number of the key of each sorted record.
-        is_row: a mask over the sorted records, true for the rows that are left.
+        is_row: a mask over the sorted records, true for rows that no tombstone removes.
         ranks: numbers that compare like the ordering values of the sorted records.
 
     Returns:

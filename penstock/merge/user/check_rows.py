@@ -113,7 +113,10 @@ def _are_of_one_family(returned: pa.DataType, expected: pa.DataType) -> bool:
 
 
 def _find_family(kind: pa.DataType) -> tuple[Callable[[pa.DataType], bool], ...] | None:
-    """Return the entry of `_FAMILIES` that an Arrow type belongs to, or None. Types of one family may be cast to one another."""
+    """Return the group of Arrow types (numbers, text and so on) to which a type belongs; None if it belongs to no group.
+
+    The groups are listed in `_FAMILIES`. A value may be cast from one type of a group to another.
+    """
     return next((family for family in _FAMILIES if any(is_of(kind) for is_of in family)), None)
 
 

@@ -98,10 +98,10 @@ class Guard:
         return ", ".join(parts) or f"(row {at})"
 
     def _run_with_limit(self, outcome: _Outcome[T], progress: CallProgress, rows: pa.Table) -> None:
-        """Run `outcome` on a thread of its own. Raise PayloadError if one call of the user's function exceeds `timeout_s`.
+        """Call the user's function on a thread of its own. Raise PayloadError if one call takes longer than `timeout_s`.
 
         Args:
-            outcome: the call to run. It stores the result or the exception in itself.
+            outcome: runs the call, and stores its result or its exception.
             progress: the position of the current row, which the call updates.
             rows: the rows that the function merges, to name in an error the key of the current row.
         """

@@ -105,8 +105,8 @@ class UserMerger(Merger):
     def fold(self, runs: Runs) -> Folded:
         """Reduce each run (the rows of one key) to one row: join neighbouring rows in pairs until one row is left.
 
-        Works like `join_neighbours`, but with deletes among the rows. A pair becomes the joined row, or the newer row alone if
-        one of the two rows is a delete or the newer row follows a delete.
+        Each round joins the first row of every run with the second, the third with the fourth, and so on. A pair becomes the
+        joined row, or the newer row alone if one of the two rows is a delete or the newer row follows a delete.
         """
         runs = runs.sort_by_ordering()
         rows = drop_marks(runs.rows)
