@@ -124,9 +124,9 @@ def _cast(column: pa.ChunkedArray | pa.Array, kind: pa.DataType) -> pa.ChunkedAr
 
 
 def _decode(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """Read bytes as UTF-8. Bytes that are no text become U+FFFD, as in Hudi.
+    """Return a column of bytes as strings, read as UTF-8. Bytes that are no text become U+FFFD, as in Hudi.
 
-    Arrow has no function for it, so values are decoded one by one. Only a column that has such bytes comes here.
+    Arrow has no function for it, so values are decoded one by one. Called only for a column that has such bytes.
     """
     decoded = [None if value is None else value.decode("utf-8", "replace") for value in column.to_pylist()]
     array = pa.array(decoded, pa.string())

@@ -28,6 +28,8 @@ _ONLY_VALID = pc.CountOptions(mode="only_valid")
 def repetitive_columns(rows: pa.Table) -> list[str]:
     """Return the Parquet names (`city`, `tags.list.element`) of the columns whose values repeat often enough for a dictionary.
 
+    A column repeats often enough if at most 25 % of its values are distinct; a column of strings, if at most 40 % are.
+
     Args:
         rows: the rows of one row group. Only the first rows are sampled.
     """
@@ -59,6 +61,9 @@ def _leaf_columns(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]
 
 def _repeats(values: pa.Array, rows_per_sample_row: float) -> bool:
     """Whether the values of a column repeat often enough in a row group for a dictionary.
+
+    True if at most 25 % of the sampled values are distinct. For strings also true if at most 40 % of the values in the row group
+    are, by an estimate. Always true for a dictionary array, never for booleans.
 
     Args:
         values: the column's values in the sample.

@@ -74,10 +74,10 @@ def _print_with_exponent(numbers: pa.Array) -> pa.Array:
 def _replace_whole_numbers(
     values: Floats, digits: pa.Array, exponents: npt.NDArray[np.int64]
 ) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """Replace digits and exponents of whole numbers from 2^53 on (2^24 for float) and below 2^63; return (digits, exponents).
+    """Return (digits, exponents) in which large whole numbers have the digits that Java prints; other numbers stay unchanged.
 
-    In this range not every whole number can be represented. Java prints these numbers as integers, rounded half up to a number
-    of digits that only depends on the binary exponent.
+    These are the numbers from 2^53 on (2^24 for float) and below 2^63. In this range not every whole number can be represented.
+    Java prints these numbers as integers, rounded half up to a number of digits that only depends on the binary exponent.
 
     Args:
         values: the numbers.
@@ -103,10 +103,15 @@ def _replace_whole_numbers(
 def _replace_rare_numbers(
     values: Floats, digits: pa.Array, exponents: npt.NDArray[np.int64]
 ) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """Replace digits and exponents of numbers for which Java may not print the fewest digits; return (digits, exponents).
+    """Return (digits, exponents) in which rare numbers have the digits that Java prints, which may not be the fewest possible.
 
-    These are powers of two, subnormal numbers, and numbers from 2^63 on whose shortest text lies exactly halfway between two
-    floating-point numbers. The arguments are those of `_replace_whole_numbers`.
+    Rare numbers are powers of two, subnormal numbers, and numbers from 2^63 on whose shortest text lies exactly halfway between
+    two floating-point numbers.
+
+    Args:
+        values: the numbers.
+        digits: the decimal digits of each number without a point, such as `15` for 1.5E-7.
+        exponents: the decimal exponent of the first digit of each number, such as -7 for 1.5E-7.
     """
     kind = np.finfo(values.dtype)
     sizes = np.abs(values).astype(np.float64)

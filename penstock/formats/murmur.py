@@ -115,7 +115,7 @@ class Block:
 
 
 class Rounds:
-    """Computes the hashes of a block's keys, round after round. The hash of a round is the seed of the next round.
+    """Computes the hashes of a block's keys, round after round. The hash of a key in one round is its seed in the next round.
 
     A round makes some thirty numpy calls over the whole block, and the overhead of each call matters. Therefore all buffers are
     allocated once, and output arrays are passed by position.

@@ -35,7 +35,7 @@ _ROW_GROUPS = 4
 
 
 class _RowGroup(IntEnum):
-    """The numbers of fields of a row group."""
+    """The numbers by which Parquet's footer, a Thrift struct, identifies fields of a row group."""
 
     COLUMNS = 1
     UNCOMPRESSED_BYTES = 2
@@ -44,14 +44,14 @@ class _RowGroup(IntEnum):
 
 
 class _Chunk(IntEnum):
-    """The numbers of fields of a column chunk."""
+    """The numbers by which Parquet's footer, a Thrift struct, identifies fields of a column chunk."""
 
     OFFSET = 2
     METADATA = 3
 
 
 class _Column(IntEnum):
-    """The numbers of fields of a column chunk's metadata."""
+    """The numbers by which Parquet's footer, a Thrift struct, identifies fields of a column chunk's metadata."""
 
     PATH = 3
     UNCOMPRESSED_BYTES = 6
@@ -70,7 +70,7 @@ def copy_with_columns(source: Any, sink: Any, make_columns: MakeColumns, codec: 
     """Copy a Parquet file, with other values in some columns. Return the size of the copy in bytes.
 
     Args:
-        source: the open file.
+        source: the open Parquet file.
         sink: an open file, at its beginning.
         make_columns: returns the new values of the columns to change, for each row group. The columns have no nested fields, and
             their names and types are those of the file.
@@ -90,7 +90,11 @@ def copy_with_columns(source: Any, sink: Any, make_columns: MakeColumns, codec: 
 
 
 def read_raw_footer(source: Any) -> Struct:
-    """Return the footer of an open Parquet file, with all its fields. Raises CorruptFile."""
+    """Return the footer of an open Parquet file as a Thrift struct, with all its fields.
+
+    Raises:
+        CorruptFile: the file does not end with a Parquet footer, or the footer cannot be decoded.
+    """
     size = source.size()
     if size < len(_MAGIC) + _TAIL.size:
         raise CorruptFile(f"a file of {size} bytes is no Parquet file")
@@ -101,7 +105,7 @@ def read_raw_footer(source: Any) -> Struct:
 
 
 class _NewChunks:
-    """The encoded chunks of one row group's new columns, by column path."""
+    """The encoded column chunks of one row group's new columns, by the path of the column."""
 
     def __init__(self, data: pa.Buffer) -> None:
         self._file = pa.BufferReader(data)
@@ -109,12 +113,21 @@ class _NewChunks:
         self.by_path = {_path(chunk): chunk for chunk in _items(row_group, _RowGroup.COLUMNS)}
 
     def read(self, chunk: Struct) -> bytes:
-        """Return the bytes of a chunk."""
+        """Return the encoded bytes of a column chunk.
+
+        Args:
+            chunk: the description of the chunk, a value of `by_path`.
+        """
         return _read(self._file, *_place(chunk))
 
 
 def _encode_columns(columns: pa.Table, codec: str) -> _NewChunks:
-    """Encode the new columns of a row group."""
+    """Encode the new columns of a row group as Parquet column chunks.
+
+    Args:
+        columns: the values of the new columns.
+        codec: the compression codec, by Hudi's name.
+    """
     sink = pa.BufferOutputStream()
     with open_writer(sink, columns, codec) as writer:
         writer.write_table(columns, row_group_size=max(1, columns.num_rows))
@@ -122,15 +135,17 @@ def _encode_columns(columns: pa.Table, codec: str) -> _NewChunks:
 
 
 def _copy_row_group(source: Any, sink: Any, row_group: Struct, new: _NewChunks, at: int) -> int:
-    """Write a row group, and set the offsets and sizes in its description.
+    """Copy a row group with new values in some columns, and set the offsets and sizes in its description.
 
     Args:
+        source: the Parquet file that is copied.
+        sink: the copy, an open file.
         row_group: the description of the row group in the footer of the copy.
         new: the chunks that replace those of the same columns.
         at: the offset in `sink` at which the row group begins.
 
     Returns:
-        The offset at which it ends.
+        The offset in `sink` at which the row group ends.
     """
     chunks = _items(row_group, _RowGroup.COLUMNS)
     group_start = at
@@ -160,12 +175,20 @@ def _copy_row_group(source: Any, sink: Any, row_group: Struct, new: _NewChunks, 
 
 
 def _items(fields: Struct, number: int) -> list[Struct]:
-    """Return the structs of a field that is a list of them; an empty list if the field is missing."""
+    """Return the items of a list field of a Thrift struct, which are structs; an empty list if the struct lacks the field.
+
+    Args:
+        number: the number of the field.
+    """
     return fields[number].content[1] if number in fields else []
 
 
 def _path(chunk: Struct) -> tuple[bytes, ...]:
-    """Return the path of the column of a chunk."""
+    """Return the path of the column that a chunk holds, as the names of its nested fields. Raise CorruptFile if it has none.
+
+    Args:
+        chunk: the description of the chunk in the footer.
+    """
     try:
         return tuple(chunk[_Chunk.METADATA].content[_Column.PATH].content[1])
     except KeyError:
@@ -173,7 +196,11 @@ def _path(chunk: Struct) -> tuple[bytes, ...]:
 
 
 def _place(chunk: Struct) -> tuple[int, int]:
-    """Return the offset and the size of a chunk in its file."""
+    """Return the offset and the size of a column chunk in its file.
+
+    Args:
+        chunk: the description of the chunk in the footer.
+    """
     metadata = chunk[_Chunk.METADATA].content
     offsets = [metadata[_Column.DATA_PAGE].content]
     if _Column.DICTIONARY_PAGE in metadata and metadata[_Column.DICTIONARY_PAGE].content > 0:
@@ -182,7 +209,7 @@ def _place(chunk: Struct) -> tuple[int, int]:
 
 
 def _move_chunk(chunk: Struct, distance: int) -> None:
-    """Add `distance` to the offsets in the description of a chunk, and remove what says where its indexes are."""
+    """Add `distance` to the offsets in the description of a column chunk. Remove the offsets of bloom filter and page indexes."""
     metadata = chunk[_Chunk.METADATA].content
     for page in (_Column.DATA_PAGE, _Column.INDEX_PAGE, _Column.DICTIONARY_PAGE):
         if page in metadata and metadata[page].content > 0:
@@ -196,7 +223,7 @@ def _move_chunk(chunk: Struct, distance: int) -> None:
 
 
 def _set(fields: Struct, number: int, content: int) -> None:
-    """Set a field that is an integer of 64 bits."""
+    """Set a field of a Thrift struct, given by its number, to a 64-bit integer."""
     fields[number] = Value(Wire.I64, content)
 
 

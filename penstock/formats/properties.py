@@ -132,7 +132,12 @@ def _escape(text: str, *, every_space: bool) -> str:
 
 
 def _escape_character(char: str) -> str:
-    """Escape one character of a key or value, if necessary."""
+    """Escape one character of a key or value of a properties file, if Java would.
+
+    A backslash goes in front of a backslash, `:`, `=`, `#` and `!`. Tab, newline, return and form feed become an escape of one
+    letter, such as `t`. Control characters and characters that are not ASCII become Unicode escapes. Any other character is
+    returned unchanged.
+    """
     if char in "\\:=#!":
         return "\\" + char
     if char in _LETTER_OF:

@@ -15,7 +15,7 @@ from penstock.errors import CorruptFile
 
 
 class Wire(IntEnum):
-    """The type of a value, as the compact protocol numbers it."""
+    """The type of a value in Thrift's compact protocol. The value of a member is the number that the protocol uses."""
 
     TRUE = 1
     FALSE = 2
@@ -33,7 +33,7 @@ class Wire(IntEnum):
 
 @dataclass
 class Value:
-    """A value with its type on the wire.
+    """A value of a Thrift struct, with its type in the compact protocol.
 
     `content` is an int, a float, bytes, a `Struct`, or for a list a pair of the type of its items and the list of their contents.
     """
@@ -51,7 +51,11 @@ _LONG_LIST = 15
 
 
 def decode_struct(data: bytes) -> Struct:
-    """Decode a struct. Raises CorruptFile if the bytes are not one."""
+    """Decode a Thrift struct from the bytes of the compact protocol. Return its values by field number.
+
+    Raises:
+        CorruptFile: the bytes are not a Thrift struct.
+    """
     try:
         return _Decoder(data).read_struct()
     except (IndexError, ValueError, struct.error) as e:
@@ -59,21 +63,21 @@ def decode_struct(data: bytes) -> Struct:
 
 
 def encode_struct(fields: Struct) -> bytes:
-    """Encode a struct."""
+    """Encode a Thrift struct, whose values are given by field number, in the compact protocol."""
     out = bytearray()
     _write_struct(out, fields)
     return bytes(out)
 
 
 class _Decoder:
-    """Decodes values from bytes, one after the other."""
+    """Decodes values of Thrift's compact protocol from bytes, one after the other."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
 
     def read_struct(self) -> Struct:
-        """Read the fields of a struct up to its end."""
+        """Read a struct up to its end; return its values by field number."""
         fields: Struct = {}
         last = 0
         while head := self._read_byte():
@@ -84,7 +88,7 @@ class _Decoder:
         return fields
 
     def _read(self, wire: Wire) -> Any:
-        """Read the content of a value that is not a boolean field."""
+        """Read a value of the type `wire`. A boolean field has no bytes to read: its type is TRUE or FALSE."""
         if wire in _INTS:
             return _from_zigzag(self._read_varint())
         if wire is Wire.BINARY:
@@ -100,7 +104,7 @@ class _Decoder:
         return self._read_byte()  # also a boolean in a list
 
     def _read_list(self) -> tuple[Wire, list[Any]]:
-        """Read the type and the contents of a list's items."""
+        """Read a list; return the type of its items, and a list of the items."""
         head = self._read_byte()
         size = head >> 4
         if size == _LONG_LIST:
@@ -131,17 +135,17 @@ class _Decoder:
 
 
 def _from_zigzag(number: int) -> int:
-    """Return the signed integer of an unsigned one."""
+    """Return the signed integer that an unsigned one encodes: 0, 1, 2, 3 and so on stand for 0, -1, 1, -2 and so on."""
     return (number >> 1) ^ -(number & 1)
 
 
 def _to_zigzag(number: int) -> int:
-    """Return the unsigned integer of a signed one."""
+    """Return the unsigned integer that encodes a signed one: 0, 1, 2, 3 and so on stand for 0, -1, 1, -2 and so on."""
     return number << 1 if number >= 0 else (-number << 1) - 1
 
 
 def _write_struct(out: bytearray, fields: Struct) -> None:
-    """Append the fields of a struct and its end."""
+    """Append the encoded fields of a struct, and the byte that ends it, to `out`."""
     last = 0
     for field_id in sorted(fields):
         value = fields[field_id]
@@ -158,7 +162,7 @@ def _write_struct(out: bytearray, fields: Struct) -> None:
 
 
 def _write(out: bytearray, wire: Wire, content: Any) -> None:
-    """Append the content of a value that is not a boolean field."""
+    """Append a value of the type `wire` to `out`. A boolean field has no bytes to write: its type is TRUE or FALSE."""
     if wire in _INTS:
         _write_varint(out, _to_zigzag(content))
     elif wire is Wire.BINARY:
@@ -175,7 +179,7 @@ def _write(out: bytearray, wire: Wire, content: Any) -> None:
 
 
 def _write_list(out: bytearray, wire: Wire, items: list[Any]) -> None:
-    """Append a list whose items have the type `wire`."""
+    """Append a list whose items have the type `wire` to `out`."""
     if len(items) < _LONG_LIST:
         out.append(len(items) << 4 | wire)
     else:
@@ -186,7 +190,7 @@ def _write_list(out: bytearray, wire: Wire, items: list[Any]) -> None:
 
 
 def _write_varint(out: bytearray, number: int) -> None:
-    """Append an unsigned integer, seven bits per byte, the lowest first."""
+    """Append an unsigned integer to `out`: seven bits per byte, the lowest first."""
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
         number >>= 7

@@ -27,7 +27,11 @@ except ImportError:  # Spark workers import this module, but never read the time
 
 
 def write_container(name: str, record: Mapping[str, Any]) -> bytes:
-    """Return the bytes of an Avro container file with one record of the schema `name`. Missing fields get their defaults."""
+    """Return the bytes of an Avro container file with one record. Missing fields get their defaults.
+
+    Args:
+        name: the name of the record's schema in `timeline_schemas.py`, such as `HoodieCleanerPlan`.
+    """
     head = io.BytesIO()
     body = encode_record(name, record)
     marker = hashlib.blake2b(body, digest_size=16, key=name.encode()).digest()
@@ -48,7 +52,7 @@ def _encode_long(value: int) -> bytes:
 
 
 def read_container(data: bytes) -> dict[str, Any]:
-    """Read the single record of an Avro container file. Missing fields get the defaults of Penstock's schema.
+    """Read the single record of an Avro container file. Missing fields get the defaults of Penstock's schema for the record.
 
     Raises:
         CorruptFile: the bytes are not an Avro container, are truncated, or do not hold exactly one record.
@@ -67,14 +71,18 @@ def read_container(data: bytes) -> dict[str, Any]:
 
 
 def encode_record(name: str, record: Mapping[str, Any]) -> bytes:
-    """Encode a record of the schema `name` as plain Avro, without the header of a container file: for blocks of archive files."""
+    """Encode a record as plain Avro, without the header of a container file: for blocks of archive files.
+
+    Args:
+        name: the name of the record's schema in `timeline_schemas.py`.
+    """
     body = io.BytesIO()
     fastavro.schemaless_writer(body, _parse_schema(name), record, strict_allow_default=True)
     return body.getvalue()
 
 
 def decode_record(data: bytes, schema: str) -> dict[str, Any]:
-    """Decode a record that `encode_record` or Hudi encoded as plain Avro, without the header of a container file.
+    """Decode a record of an archive file, which is plain Avro without the header of a container file.
 
     Missing fields get the defaults of Penstock's schema.
 
@@ -98,7 +106,7 @@ def _add_defaults(kind: AvroType, value: Any) -> Any:
     """Return a copy of `value` in which missing fields have the defaults of Penstock's schemas, in nested records too.
 
     Args:
-        kind: the Avro type of the value; a record is given by its name.
+        kind: the Avro type of the value; a record is named, as in `timeline_schemas.py`.
     """
     if not isinstance(value, (dict, list)):
         return value
@@ -115,7 +123,11 @@ def _add_defaults(kind: AvroType, value: Any) -> Any:
 
 
 def _add_record_defaults(name: str, record: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of a record in which missing fields have the defaults of the schema `name`, in nested records too."""
+    """Return a copy of a record in which missing fields have the defaults of its schema, in nested records too.
+
+    Args:
+        name: the name of the record's schema in `timeline_schemas.py`.
+    """
     fields = _fields(name)
     defaults = {field_name: copy(field.get("default")) for field_name, field in fields.items()}
     completed = {}
@@ -126,13 +138,13 @@ def _add_record_defaults(name: str, record: dict[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def _fields(name: str) -> Mapping[str, Any]:
-    """Return the fields of the record schema `name`, by field name."""
+    """Return the fields of the schema with this name in `timeline_schemas.py`, by field name."""
     return {field["name"]: field for field in RECORDS[name]}
 
 
 @functools.cache
 def _parse_schema(name: str) -> Any:
-    """Return the schema `name` as parsed by fastavro."""
+    """Return the schema with this name in `timeline_schemas.py`, as parsed by fastavro."""
     return fastavro.parse_schema(SCHEMAS[name])
 
 

@@ -172,7 +172,11 @@ class ColumnDecoder:
         raise AssertionError(node)
 
     def _skip_bytes(self, at: Offsets, size: int, ends: Offsets) -> Offsets:
-        """Return each offset of `at` plus `size`: the end of a value of that size. Raises CorruptFile if it is past `ends`."""
+        """Return each offset of `at` plus `size`: the end of a value of that size. Raises CorruptFile if it is past `ends`.
+
+        Args:
+            ends: the offset at which the record of each value ends.
+        """
         stops = at + size
         if (stops > ends).any():
             raise CorruptFile("a value reaches past the end of its record")
@@ -182,6 +186,10 @@ class ColumnDecoder:
         """Read the Avro int or long at each offset of `at`; return (numbers, offsets after them).
 
         Raises CorruptFile if an int has more than 32 bits.
+
+        Args:
+            node: the layout of the values.
+            ends: the offset at which the record of each value ends.
         """
         numbers, stops = self._varints.read_longs(at, ends)
         if node.bits == 64:
@@ -195,6 +203,9 @@ class ColumnDecoder:
         """Read the length field of the string or bytes at each offset of `at`.
 
         Returns (offsets where the bytes of the values begin, offsets where they end).
+
+        Args:
+            ends: the offset at which the record of each value ends.
         """
         lengths, starts = self._varints.read_longs(at, ends)
         if (lengths < 0).any() or (lengths > ends - starts).any():
@@ -221,7 +232,12 @@ class ColumnDecoder:
             raise CorruptFile("a text is not UTF-8") from cause
 
     def _decode_fixed(self, node: FixedNode, at: Offsets, ends: Offsets) -> Any:
-        """Decode the value of fixed size at each offset of `at`; return an Arrow array."""
+        """Decode the value of fixed size at each offset of `at`; return an Arrow array.
+
+        Args:
+            node: the layout of the values.
+            ends: the offset at which the record of each value ends.
+        """
         self._skip_bytes(at, node.size, ends)
         if not node.size:
             return pa.array([b""] * len(at), node.arrow)
@@ -229,7 +245,11 @@ class ColumnDecoder:
         return pa.Array.from_buffers(node.arrow, len(at), [None, pa.py_buffer(values.view(np.uint8))], null_count=0)
 
     def _decode_booleans(self, at: Offsets, ends: Offsets) -> Any:
-        """Decode the boolean at each offset of `at`; return an Arrow array. Raises CorruptFile if a byte is neither 0 nor 1."""
+        """Decode the boolean at each offset of `at`; return an Arrow array. Raises CorruptFile if a byte is neither 0 nor 1.
+
+        Args:
+            ends: the offset at which the record of each value ends.
+        """
         self._skip_bytes(at, 1, ends)
         values = self._bytes[at]
         if values.max() > 1:
@@ -240,6 +260,10 @@ class ColumnDecoder:
         """Read the enum at each offset of `at`; return (numbers of the symbols, offsets after them).
 
         Raises CorruptFile if the enum has no symbol of that number.
+
+        Args:
+            node: the layout of the values.
+            ends: the offset at which the record of each value ends.
         """
         numbers, stops = self._varints.read_longs(at, ends)
         if numbers.min() < 0 or numbers.max() >= len(node.symbols):
@@ -271,6 +295,10 @@ class ColumnDecoder:
 
         Returns (mask that is true where the union's value is not null, offsets after the branch numbers). Branch numbers are
         zigzag-encoded, so doubled.
+
+        Args:
+            node: the layout of the values.
+            ends: the offset at which the record of each value ends.
         """
         self._skip_bytes(at, 1, ends)
         branch = self._bytes[at]
@@ -280,7 +308,12 @@ class ColumnDecoder:
         return present, at + 1
 
     def _decode_union(self, node: UnionNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
-        """Decode the union at each offset of `at`; return (Arrow array, offsets after the unions). Null branches become null."""
+        """Decode the union at each offset of `at`; return (Arrow array, offsets after the unions). Null branches become null.
+
+        Args:
+            node: the layout of the values.
+            ends: the offset at which the record of each value ends.
+        """
         present, at = self._read_branches(node, at, ends)
         if present.all():
             return self.decode_values(node.value, at, ends)
@@ -289,7 +322,12 @@ class ColumnDecoder:
         return dense.take(pa.array(np.cumsum(present) - 1, mask=~present)), at
 
     def _decode_fields(self, node: RecordNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
-        """Decode the record at each offset of `at`; return (Arrow struct array, offsets after the records)."""
+        """Decode the record at each offset of `at`; return (Arrow struct array, offsets after the records).
+
+        Args:
+            node: the layout of the values.
+            ends: the offset at which the record of each value ends.
+        """
         if not node.fields:
             return pa.array([{}] * len(at), node.arrow), at
         columns = []
@@ -299,7 +337,12 @@ class ColumnDecoder:
         return pa.StructArray.from_arrays(columns, fields=list(node.arrow)), at
 
     def _decode_map(self, node: MapNode, at: Offsets, ends: Offsets) -> tuple[Any, Offsets]:
-        """Decode the map at each offset of `at`; return (Arrow map array, offsets after the maps)."""
+        """Decode the map at each offset of `at`; return (Arrow map array, offsets after the maps).
+
+        Args:
+            node: the layout of the values.
+            ends: the offset at which the record of each value ends.
+        """
         items = self._find_items(_entry_node(node), at, ends)
         keys, value_starts = self.decode_values(SizedNode(pa.string()), items.starts, items.ends)
         values, _ = self.decode_values(node.value, value_starts, items.ends)

@@ -106,6 +106,11 @@ def _encode_union(node: UnionNode, array: Any, name: str) -> list[Segment]:
     """Encode a nullable column. Return its segments (arrays with some bytes for every record): branch numbers, then values.
 
     A null has a branch number, but no bytes in the segments of the values. The branch number is zigzag-encoded, so doubled.
+
+    Args:
+        node: the layout of the union.
+        array: the column.
+        name: the column's name, for errors.
     """
     if node.null_at is None or not array.null_count:
         branch = np.full((len(array), 1), node.value_at * 2, np.uint8)
@@ -135,7 +140,7 @@ def scatter_segment(segment: Segment, present: Mask) -> Segment:
 
 
 def _encode_non_null(node: Node, array: Any, name: str) -> list[Segment]:
-    """Encode a column without nulls. Returns segments: arrays with some bytes for every record, in their order in a record.
+    """Encode a column without nulls. Returns its segments (arrays with some bytes for every record), in their order in a record.
 
     Args:
         node: the layout of the column's values.

@@ -216,7 +216,12 @@ class _Compiler:
         return self._named_or_primitive(kind, namespace, arrow)
 
     def _record(self, avro: Mapping[str, Any], namespace: str, arrow: Any) -> RecordNode:
-        """Return the layout node of an Avro record whose values have the Arrow struct type `arrow`."""
+        """Return the layout node of an Avro record whose values have the Arrow struct type `arrow`.
+
+        Args:
+            avro: the JSON of the record.
+            namespace: the namespace of the enclosing record, in which names are resolved.
+        """
         names = []
         fields = []
         for number, column in enumerate(avro["fields"]):
@@ -225,14 +230,24 @@ class _Compiler:
         return RecordNode(arrow, tuple(names), tuple(fields))
 
     def _union(self, branches: list[Any], namespace: str, arrow: Any) -> Node:
-        """Return the layout node of a union of one type and perhaps null, whose values have the Arrow type `arrow`."""
+        """Return the layout node of a union of one type and perhaps null, whose values have the Arrow type `arrow`.
+
+        Args:
+            branches: the JSON of the types in the union.
+            namespace: the namespace of the enclosing record, in which names are resolved.
+        """
         nulls = [number for number, branch in enumerate(branches) if branch in ("null", {"type": "null"})]
         value_at = next(number for number in range(len(branches)) if number not in nulls)
         value = self.compile(branches[value_at], namespace, arrow)
         return UnionNode(arrow, value, nulls[0] if nulls else None, value_at)
 
     def _named_or_primitive(self, name: str, namespace: str, arrow: Any) -> Node:
-        """Return the layout node of a type given by its name: a primitive type, or a named type defined earlier in the schema."""
+        """Return the layout node of a type given by its name: a primitive type, or a named type defined earlier in the schema.
+
+        Args:
+            namespace: the namespace of the enclosing record, in which the name is resolved.
+            arrow: the Arrow type of the values.
+        """
         match name:
             case "boolean":
                 return BooleanNode(arrow)
@@ -249,7 +264,14 @@ class _Compiler:
         return self.compile(definition, outer_namespace, arrow)
 
     def _define(self, avro: Mapping[str, Any], namespace: str) -> str:
-        """Remember a named type for later uses of its name. Return the namespace that applies inside its definition."""
+        """Remember a named type (record, enum or fixed), because later parts of the schema may refer to it by name.
+
+        Return the namespace that applies inside its definition.
+
+        Args:
+            avro: the JSON of the type.
+            namespace: the namespace of the enclosing record, in which names are resolved.
+        """
         name = str(avro["name"])
         own_namespace = avro.get("namespace", namespace)
         full_name = name if "." in name or not own_namespace else f"{own_namespace}.{name}"

@@ -41,7 +41,11 @@ class VarintReader:
         self._words = overlapping_runs(buffer, 8)
 
     def read_longs(self, at: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
-        """Read the Avro long at each offset of `at`; return (signed numbers, offsets after them)."""
+        """Read the Avro long at each offset of `at`; return (signed numbers, offsets after them).
+
+        Args:
+            ends: the offset at which the record of each number ends.
+        """
         zigzag, stops = self._read_varints(at, ends)
         return (zigzag >> _ONE).view(np.int64) ^ -(zigzag & _ONE).view(np.int64), stops
 
@@ -51,6 +55,9 @@ class VarintReader:
         The eight bytes from each offset on are handled as one 64-bit word, with the first byte lowest. The last byte of a varint
         is the first one whose high bit is not set. To find it, the word is reduced to that single bit and cast to float64: the
         exponent of the float is the place of the bit.
+
+        Args:
+            ends: the offset at which the record of each number ends.
         """
         if (at >= ends).any():
             raise CorruptFile("a value begins past the end of its record")

@@ -145,7 +145,7 @@ def read_parquet_parts(content: Content, schema: str, wanted: Sequence[str], par
 
 
 class _ContentFile(io.RawIOBase):
-    """A readable Python file over the content of a block, for Arrow's Parquet reader."""
+    """A Python file object that reads the content of a log block. Arrow's Parquet reader reads Parquet blocks through it."""
 
     def __init__(self, content: Content) -> None:
         self._content = content

@@ -118,8 +118,8 @@ def _block_at(
 def _read_torn_header(file: Any, at: int, end: int) -> dict[int, str]:
     """Return the header of the torn or malformed block from `at` to `end`; an empty map if the header cannot be read.
 
-    The header may name the instant that wrote the block. From it `filegroup/log/scan.py` finds out whether a completed write lost
-    rows.
+    The header may name the instant that wrote the block. By this instant, readers of the log find out whether a completed write
+    lost rows.
     """
     header_at = at + FRONT.size + INT_PAIR.size
     if header_at + INT.size > end:

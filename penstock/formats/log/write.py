@@ -53,7 +53,12 @@ def encode_parquet_block(
     """Encode rows as the bytes of a Parquet data block.
 
     Args:
-        codec: the compression codec, by Hudi's name. The other arguments are those of `encode_avro_block`.
+        rows: the rows with meta columns.
+        instant: the time of the instant that writes the block.
+        schema: the Avro schema of the rows, with meta columns.
+        codec: the compression codec, by Hudi's name.
+        positions: for each row, the position in the base file of the row with the same key; None: some position is unknown.
+        compacted_instants: for a block of a log compaction, the times of the instants whose blocks this block replaces.
 
     Raises:
         SchemaError: the rows do not fit the schema, or the block is larger than Hudi can read.
@@ -69,7 +74,14 @@ def encode_parquet_block(
 def encode_delete_block(
     deletes: Deletes, *, instant: str, schema: Avro, positions: Positions | None = None, compacted_instants: Sequence[str] = ()
 ) -> bytes:
-    """Encode deleted keys as the bytes of a delete block. Arguments other than `deletes` are those of `encode_avro_block`."""
+    """Encode deleted keys as the bytes of a delete block.
+
+    Args:
+        instant: the time of the instant that writes the block.
+        schema: the Avro schema of the table's rows, with meta columns.
+        positions: for each key, the position of its row in the base file; None: some position is unknown.
+        compacted_instants: for a block of a log compaction, the times of the instants whose blocks this block replaces.
+    """
     return encode_block(BlockType.DELETE, _data_header(instant, schema, positions, compacted_instants), encode_deletes(deletes))
 
 
@@ -122,7 +134,14 @@ def _encode_map(entries: Mapping[HeaderKey, str]) -> bytes:
 def _data_header(
     instant: str, schema: Avro, positions: Positions | None, compacted_instants: Sequence[str]
 ) -> dict[HeaderKey, str]:
-    """Build the header of a data or delete block. The arguments are those of `encode_avro_block`."""
+    """Build the header of a data or delete block.
+
+    Args:
+        instant: the time of the instant that writes the block.
+        schema: the Avro schema of the rows, with meta columns.
+        positions: the positions in the base file of the rows that the block changes or deletes; None: they are not in the header.
+        compacted_instants: the times of the instants whose blocks this block replaces; empty: they are not in the header.
+    """
     header = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: _text(schema)}
     if compacted_instants:
         header[HeaderKey.COMPACTED_BLOCK_TIMES] = ",".join(compacted_instants)
