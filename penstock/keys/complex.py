@@ -25,6 +25,10 @@ class ComplexKeyGenerator:
     java_class: ClassVar[str] = COMPLEX
 
     def make_columns(self, schema: StructType) -> KeyColumns:
-        """Return the expressions for the record key and partition path of rows with this schema."""
+        """Return the Spark expressions for the record key, `f1:v1,f2:v2`, and the partition path, with one folder per field.
+
+        Raises:
+            SchemaError: a field is missing, occurs twice, or has a type that cannot be part of a key.
+        """
         key = key_of_all_fields(schema, self.settings, label_single=self.settings.encode_single_complex_key)
         return make_key_columns(schema, self.settings.partition_path_fields, self.settings, key)

@@ -29,7 +29,12 @@ class CustomKeyGenerator:
     java_class: ClassVar[str] = CUSTOM
 
     def make_columns(self, schema: StructType) -> KeyColumns:
-        """Return the expressions for the record key and partition path of rows with this schema."""
+        """Return the Spark expressions for the record key and the partition path, with one folder per typed field.
+
+        Raises:
+            SchemaError: a field is missing, occurs twice, or has a type that cannot be part of a key.
+            OptionError: a partition path field has no known type.
+        """
         key, plain_key = key_of_all_fields(schema, self.settings)
         fields = parse_typed_fields(self.settings)
         names = tuple(name for name, _ in fields)

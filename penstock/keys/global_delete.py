@@ -25,7 +25,12 @@ class GlobalDeleteKeyGenerator:
     java_class: ClassVar[str] = GLOBAL_DELETE
 
     def make_columns(self, schema: StructType) -> KeyColumns:
-        """Return the expressions for the record key and the empty partition path. Raise OptionError if no key field is set."""
+        """Return the Spark expressions for the record key of rows with this schema, and for the partition path, which is empty.
+
+        Raises:
+            OptionError: the settings name no key field.
+            SchemaError: a field is missing, occurs twice, or has a type that cannot be part of a key.
+        """
         if not self.settings.record_key_fields:
             raise OptionError(f"the GlobalDeleteKeyGenerator needs {RECORD_KEY_OPTION}: generated keys cannot be deleted by it.")
         key = key_of_all_fields(schema, self.settings, label_single=True)

@@ -75,6 +75,9 @@ class TextReader:
         Args:
             reading: the pattern of the date string.
             tokens: the pattern to print by.
+            text: the column of date strings.
+            shown_in: the zone in which the time is printed; None: the zone of the date string.
+            escape: whether to escape literal text of the pattern as a folder name.
         """
         cut = _Cut(reading, text)
         same_clock = shown_in is None or (shown_in == self.zone and shown_in.offset_ms is not None)
@@ -92,7 +95,14 @@ class TextReader:
     def _print_any(self, tokens: Sequence[Token], text: Column, *, shown_in: Zone | None, escape: bool) -> Column:
         """Return an expression that parses a date string by any of the patterns and prints its time by the pattern `tokens`.
 
-        Slower than `_copy_parts`, but works for every pair of patterns and zones. The arguments are those of `print_as`.
+        Works for every pair of patterns and zones. The expression raises the message `failure` for a date string that cannot be
+        parsed.
+
+        Args:
+            tokens: the pattern to print by.
+            text: the column of date strings.
+            shown_in: the zone in which the time is printed; None: the zone of the date string.
+            escape: whether to escape the result as a folder name.
         """
         # Without `bind` Spark would parse the text again for every token that is printed.
         if any(token.letter == "Z" for token in tokens):
@@ -130,10 +140,15 @@ class TextReader:
         return _take_first(cases, fail(self.failure, text))
 
     def _make_cases(self, reading: Reading, text: Column, result: Result) -> list[tuple[Column, Column]]:
-        """Return (condition, value) pairs of expressions: whether a date string fits the pattern, and its `result` if it does.
+        """Return (condition, value) pairs of expressions: whether a date string fits the pattern, and its value if it does.
 
         If the pattern has a fixed width, there are two pairs. The first is fast and cuts the date string by position. The last
-        pair uses the regular expression, which also accepts other widths. The arguments are those of `_read`.
+        pair uses the regular expression, which also accepts other widths.
+
+        Args:
+            reading: the pattern.
+            text: the column of date strings.
+            result: called with the parts of the date string and its wall clock time; returns the expression of the value.
         """
         cases = [(text.rlike(reading.regex), self._by_groups(reading, text, result))]
         if reading.fixed_regex is not None:
@@ -143,7 +158,15 @@ class TextReader:
         return cases
 
     def _by_groups(self, reading: Reading, text: Column, result: Result) -> Column:
-        """Return an expression that splits a date string by the pattern's regular expression and computes `result` from it."""
+        """Return an expression that splits a date string by the pattern's regular expression and computes a value from its parts.
+
+        The expression raises the message `failure` if a part of the date string is out of range, such as month 13.
+
+        Args:
+            reading: the pattern.
+            text: the column of date strings.
+            result: called with the parts of the date string and its wall clock time; returns the expression of the value.
+        """
         # One match returns all groups: they are joined by a separator and split again.
         joined_groups = "".join(f"${index + 1}{_GROUP_END}" for index in range(len(reading.groups)))
         groups = F.split(F.regexp_replace(text, reading.regex, joined_groups), _GROUP_END)

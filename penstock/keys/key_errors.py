@@ -34,6 +34,8 @@ def missing_key_message(field: str, value: str) -> str:
 def all_parts_missing_message(fields: Sequence[str], key: str) -> str:
     """Return the message about a row whose key fields are all null or empty.
 
-    `key` is the row's key, or a placeholder such as `{}`.
+    Args:
+        fields: the names of the key fields.
+        key: the row's key, or a placeholder such as `{}`.
     """
     return f'recordKey values: "{key}" for fields: [{", ".join(fields)}] cannot be entirely null or empty. {_KEY_FIX}'

@@ -28,7 +28,11 @@ _BY_TYPE = {entry.type_name: entry for entry in GENERATORS if entry.type_name}
 
 
 def make_key_generator(settings: KeySettings) -> KeyGenerator:
-    """Return the key generator that the settings name by class or type; if they name none, one that fits the number of fields.
+    """Return the key generator that the settings name by class or type.
+
+    If the settings name none, the generator follows from the partition path fields and key fields: non-partitioned without
+    partition path fields, custom for fields with a type (`ts:TIMESTAMP`), simple for one partition path field and at most one key
+    field, otherwise complex.
 
     Raises:
         OptionError: the type is unknown, or a field is named twice.
@@ -46,7 +50,9 @@ def make_key_generator(settings: KeySettings) -> KeyGenerator:
 def infer_generator_class(settings: KeySettings) -> str:
     """Return the Java class name of the key generator for the settings.
 
-    This is the class if set, otherwise the class of the type if set, otherwise a class that fits the number of fields.
+    This is the class if set, otherwise the class of the type if set. If neither is set, the class follows from the fields:
+    non-partitioned without partition path fields, custom for fields with a type (`ts:TIMESTAMP`), simple for one partition path
+    field and at most one key field, otherwise complex.
 
     Raises:
         Unsupported: the class is not one of Hudi's own.

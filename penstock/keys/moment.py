@@ -119,7 +119,7 @@ def _date(moment: Moment) -> Column:
 
 
 def _print_year(date: Column, token: Token) -> Column:
-    """Return an expression for a year, century or era of a date: the letters `y`, `Y`, `x`, `C` and `G`."""
+    """Return an expression for the text of a year, century or era of a date: the letters `y`, `Y`, `x`, `C` and `G`."""
     year = F.date_part(F.lit("YEAROFWEEK"), date) if token.letter == "x" else F.year(date)
     of_era = F.when(year > 0, year).otherwise(1 - year)
     if token.letter == "G":
@@ -135,7 +135,7 @@ def _print_year(date: Column, token: Token) -> Column:
 
 
 def _print_day(date: Column, token: Token) -> Column:
-    """Return an expression for a month, week or day of a date: the letters `M`, `d`, `D`, `w`, `e` and `E`."""
+    """Return an expression for the text of a month, week or day of a date: the letters `M`, `d`, `D`, `w`, `e` and `E`."""
     if token.letter == "M" and token.width >= 3:
         return _pick_name(F.month(date), MONTHS, full=token.width >= 4)
     if token.letter == "E":
@@ -151,7 +151,7 @@ def _print_day(date: Column, token: Token) -> Column:
 
 
 def _print_time(in_day: Column, token: Token) -> Column:
-    """Return an expression for a part of the time of day: the letters `H`, `k`, `K`, `h`, `m`, `s`, `S` and `a`.
+    """Return an expression for the text of a part of the time of day: the letters `H`, `k`, `K`, `h`, `m`, `s`, `S` and `a`.
 
     Args:
         in_day: the milliseconds since midnight.

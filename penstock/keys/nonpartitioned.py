@@ -21,5 +21,9 @@ class NonpartitionedKeyGenerator:
     java_class: ClassVar[str] = NONPARTITIONED
 
     def make_columns(self, schema: StructType) -> KeyColumns:
-        """Return the expressions for the record key and the empty partition path of rows with this schema."""
+        """Return the Spark expressions for the record key of rows with this schema, and for the partition path, which is empty.
+
+        Raises:
+            SchemaError: a field is missing, occurs twice, or has a type that cannot be part of a key.
+        """
         return make_key_columns(schema, (), self.settings, key_of_all_fields(schema, self.settings))

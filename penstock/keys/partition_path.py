@@ -92,7 +92,14 @@ _CHANGE = "change the value, or partition by another column"
 
 
 def _check_component(path: str, component: str) -> None:
-    """Raise RecordKeyError if one folder name of a partition path is not allowed."""
+    """Raise RecordKeyError if one folder name of a partition path is not allowed.
+
+    A name is not allowed if it is empty, `.`, `..`, too long, hidden like `.hoodie`, or has a control character.
+
+    Args:
+        path: the partition path, for the message.
+        component: the folder name.
+    """
     if not component:
         raise _invalid_path(path, "it has an empty folder name", _ENCODE)
     if component in (".", ".."):
@@ -106,7 +113,12 @@ def _check_component(path: str, component: str) -> None:
 
 
 def _invalid_path(path: str, why: str, fix: str) -> RecordKeyError:
-    """Return the error about a partition path that is not allowed. A long path is cut in the message."""
+    """Return the error about a partition path that is not allowed. A long path is cut in the message.
+
+    Args:
+        why: what is wrong with the path, for the message.
+        fix: what the user should do, for the message.
+    """
     short = path if len(path) <= 120 else f"{path[:117]}..."
     return RecordKeyError(f"partition path {short!r} cannot be used: {why}. Fix: {fix}.")
 

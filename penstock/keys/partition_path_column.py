@@ -56,7 +56,7 @@ def join_folders(folders: Sequence[Column]) -> Column:
 
 
 def make_folder(name: str, value: Column, settings: KeySettings) -> Column:
-    """Return the expression for one folder of a partition path.
+    """Return an expression for the name of one folder of a partition path, made of a field's value.
 
     Null and empty values become the default partition. Other values are escaped if `url_encode` is set. In hive style `name=` is
     put in front.

@@ -20,7 +20,8 @@ def key_of_all_fields(
     """Return the expression of the record key made of all key fields, and the key's plain column.
 
     The plain column is the name of a string column that already holds the key; None if there is none. Both are None if the
-    settings name no key field: then the writer generates keys.
+    settings name no key field: then the writer generates keys. The expression raises RecordKeyError for a row whose key fields
+    are all null or empty.
 
     Args:
         label_single: write `field:value` even if there is only one key field.
@@ -37,7 +38,7 @@ def bare_key(schema: StructType, name: str, settings: KeySettings) -> tuple[Colu
     """Return the expression of a record key that is the value of one field, and the key's plain column.
 
     The plain column is the name of the field if the field is a top-level string column, which already holds the key; otherwise
-    None.
+    None. The expression raises RecordKeyError for a row whose field is null or empty.
     """
     field = find_field(schema, name, option=RECORD_KEY_OPTION)
     text = text_of(field, settings, option=RECORD_KEY_OPTION)
@@ -49,7 +50,7 @@ def bare_key(schema: StructType, name: str, settings: KeySettings) -> tuple[Colu
 def labelled_key(schema: StructType, names: Sequence[str], settings: KeySettings) -> Column:
     """Return the expression of a record key `f1:v1,f2:v2`, with `__null__` and `__empty__` for null and empty values.
 
-    The expression raises for a row in which all values are null or empty.
+    The expression raises RecordKeyError for a row in which all values are null or empty.
     """
     parts = []
     has_value = F.lit(False)

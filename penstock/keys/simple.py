@@ -24,7 +24,12 @@ class SimpleKeyGenerator:
     java_class: ClassVar[str] = SIMPLE
 
     def make_columns(self, schema: StructType) -> KeyColumns:
-        """Return the expressions for the record key and partition path of rows with this schema."""
+        """Return the Spark expressions for the record key and the partition path: the values of the two fields, as strings.
+
+        Raises:
+            SchemaError: a field is missing, occurs twice, or has a type that cannot be part of a key.
+            OptionError: the settings name several fields of a kind.
+        """
         key = key_of_single_field(schema, self.settings)
         fields = (check_single_field(self.settings.partition_path_fields, "partition-path"),)
         return make_key_columns(schema, fields, self.settings, key)
@@ -34,7 +39,8 @@ def key_of_single_field(schema: StructType, settings: KeySettings) -> tuple[Colu
     """Return the expression of the record key for a generator that allows one key field, and the key's plain column.
 
     The plain column is the name of a string column that already holds the key; None if there is none. Both are None if the
-    settings name no key field: then the writer generates keys.
+    settings name no key field: then the writer generates keys. The expression raises RecordKeyError for a row whose key field is
+    null or empty.
 
     Raises:
         OptionError: the settings name several key fields.

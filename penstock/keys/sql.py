@@ -56,7 +56,7 @@ class SqlKeyGenerator:
         return self.origin.java_class
 
     def make_columns(self, schema: StructType) -> KeyColumns:
-        """Return the expressions of the origin, with timestamps in the partition path written as `yyyy-MM-dd HH:mm:ss`."""
+        """Return the Spark expressions of the wrapped generator, with timestamps printed as `yyyy-MM-dd HH:mm:ss` in the path."""
         columns = self.origin.make_columns(schema)
         fields = [find_field(schema, name, option=PARTITION_PATH_OPTION) for name in columns.partition_path_fields]
         if self.origin.java_class not in (SIMPLE, COMPLEX) or not any(_is_timestamp(field) for field in fields):
@@ -71,7 +71,7 @@ def _is_timestamp(field: Field) -> bool:
 
 
 def _make_folder(field: Field, settings: KeySettings) -> Column:
-    """Return the expression for the folder of a partition path field. A timestamp is cut to whole seconds and escaped."""
+    """Return an expression for the folder name of a partition path field. A timestamp is cut to whole seconds and escaped."""
     if not _is_timestamp(field):
         return make_folder(field.name, text_of(field, settings, option=PARTITION_PATH_OPTION), settings)
     text = F.substring(field.column.cast("string"), 1, _SECONDS_TEXT)

@@ -63,8 +63,8 @@ _MS_PER_UNIT = {
 class InputType(str, Enum):
     """The values of `hoodie.keygen.timebased.timestamp.type`: what the partition column holds.
 
-    UNIX_TIMESTAMP: seconds. EPOCHMILLISECONDS and EPOCHMICROSECONDS: as they say. SCALAR: numbers in the unit that another option
-    names. DATE_STRING and MIXED: date strings.
+    UNIX_TIMESTAMP, EPOCHMILLISECONDS and EPOCHMICROSECONDS: seconds, milliseconds and microseconds since 1970. SCALAR: numbers in
+    the unit that another option names. DATE_STRING and MIXED: date strings.
     """
 
     UNIX_TIMESTAMP = "UNIX_TIMESTAMP"
@@ -108,7 +108,12 @@ class TimestampBasedKeyGenerator:
     java_class: ClassVar[str] = TIMESTAMP
 
     def make_columns(self, schema: StructType) -> KeyColumns:
-        """Return the expressions for the record key and partition path of rows with this schema."""
+        """Return the Spark expressions for the record key, the value of one field, and for the partition path, a printed time.
+
+        Raises:
+            SchemaError: a field is missing, occurs twice, or has a type that cannot be part of a key.
+            OptionError: an option of the time format is missing or wrong, or the settings name several fields of a kind.
+        """
         key, plain_key = key_of_single_field(schema, self.settings)
         name = check_single_field(self.settings.partition_path_fields, "partition-path")
         return KeyColumns(
@@ -122,9 +127,9 @@ class TimestampBasedKeyGenerator:
 
 
 def make_time_folder(schema: StructType, name: str, settings: KeySettings) -> Column:
-    """Return the expression for the folder of a time-based partition path field.
+    """Return an expression for the folder name of a time-based partition path field: its time, printed by the output pattern.
 
-    The result is several folders if the output pattern has slashes that are not escaped.
+    In hive style `name=` is put in front. The result is several folders if the output pattern has slashes that are not escaped.
 
     Args:
         name: the partition path field.
@@ -235,6 +240,9 @@ def _check_parser(options: Mapping[str, str]) -> None:
 def _print_field(field: Field, form: TimeFormat, settings: KeySettings) -> Column:
     """Return an expression that prints the time in a field by the output pattern, escaped if `url_encode` is set.
 
+    Args:
+        form: how to read the field's value, and how to print its time.
+
     Raises:
         OptionError: the column's type does not fit `timestamp.type`.
     """
@@ -257,6 +265,11 @@ def _print_text_field(text: Column, form: TimeFormat, *, escape: bool) -> Column
 
     A null is printed as the time one millisecond after the beginning of 1970. A date string that no input pattern fits raises an
     error.
+
+    Args:
+        text: the column of date strings.
+        form: how to read the date strings, and how to print their times.
+        escape: whether to escape the result as a folder name.
     """
     one_ms = moment_in(form.input_zone or form.output_zone or UTC, F.lit(1).cast("long"))
     # Rows that were read from a table may hold the default partition's name for null.
@@ -274,6 +287,9 @@ def _millis_of_number(field: Field, form: TimeFormat) -> Column:
     """Return an expression for the field's number as milliseconds since 1970, rounded toward zero like Java's TimeUnit.
 
     A null value counts as the number 1, as in Hudi. A number beyond any date raises an error when Spark evaluates the row.
+
+    Args:
+        form: the options of the time-based key generator, with the unit of the numbers.
 
     Raises:
         OptionError: `timestamp.type` says that the column holds date strings.
@@ -298,7 +314,17 @@ def _millis_of_number(field: Field, form: TimeFormat) -> Column:
 
 
 def _number(field: Field, form: TimeFormat) -> Column:
-    """Return an expression for the field as a long: a number unchanged, a date as days, a timestamp as microseconds."""
+    """Return an expression for the field as a long: a number unchanged, a date as days, a timestamp as microseconds.
+
+    A number beyond any date raises an error when Spark evaluates the row. Null stays null.
+
+    Args:
+        form: the options of the time-based key generator.
+
+    Raises:
+        OptionError: the field is a timestamp, and the options do not set the unit to microseconds.
+        SchemaError: the field is neither a number nor a date or timestamp.
+    """
     column = field.column
     if isinstance(field.type, _INTEGER_TYPES):
         return column.cast("long")

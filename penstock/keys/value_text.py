@@ -69,7 +69,7 @@ def text_of(field: Field, settings: KeySettings, *, option: str) -> Column:
 
 
 def timestamp_text(column: Column) -> Column:
-    """Return an expression that prints a timestamp as `2016-12-29 09:54:00.0`.
+    """Return an expression that prints a timestamp as `2016-12-29 09:54:00.0`; null stays null.
 
     The fraction of the second has at least one digit, and no further trailing zeros.
     """
@@ -78,7 +78,7 @@ def timestamp_text(column: Column) -> Column:
 
 
 def micros_of(column: Column, type_: DataType) -> Column:
-    """Return an expression for a timestamp as microseconds since 1970.
+    """Return an expression for a timestamp as a long, in microseconds since 1970; null stays null.
 
     A timestamp without a zone counts as UTC, whatever the session's zone is.
 
