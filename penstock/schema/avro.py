@@ -106,7 +106,8 @@ def column_defaults(avro: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 class _Reader:
     """Converts one Avro schema to the classes of `schema/model.py`.
 
-    Avro defines a named type where it first occurs, and then refers to it by name. So the reader remembers the named types.
+    Avro defines a named type where it first occurs, and then refers to it by name. So this class remembers the named types of the
+    schema.
     """
 
     def __init__(self) -> None:
@@ -146,7 +147,16 @@ class _Reader:
         raise SchemaError(f"column {dotted(path)} has the type {avro!r}, which is not an Avro type")
 
     def record(self, avro: Mapping[str, Any], namespace: str, path: Path) -> Struct:
-        """Convert an Avro record to a `Struct` (`schema/model.py`). The arguments are those of `type`."""
+        """Convert an Avro record to a `Struct` (`schema/model.py`).
+
+        Args:
+            avro: the JSON of the record.
+            namespace: the namespace of the enclosing record, in which names are resolved.
+            path: the path of the column, for error messages.
+
+        Raises:
+            SchemaError: a field has a type that a Hudi table cannot have.
+        """
         full_name = _full_name(avro, namespace)
         self._named[full_name] = None
         fields = []
@@ -158,7 +168,16 @@ class _Reader:
         return struct
 
     def _type_and_nullable(self, avro: Any, namespace: str, path: Path) -> tuple[Type, bool]:
-        """Convert an Avro type or its union with null; return (its type in `schema/model.py`, whether null is in the union)."""
+        """Convert an Avro type or its union with null; return (its type in `schema/model.py`, whether null is in the union).
+
+        Args:
+            avro: the JSON of the type.
+            namespace: the namespace of the enclosing record, in which names are resolved.
+            path: the path of the column, for error messages.
+
+        Raises:
+            SchemaError: the union has several types besides null, or a Hudi table cannot have the type.
+        """
         if not isinstance(avro, list):
             return self.type(avro, namespace, path), False
         branches = [branch for branch in avro if branch not in ("null", {"type": "null"})]
@@ -173,7 +192,15 @@ class _Reader:
         return kind
 
     def _find_named(self, name: str, namespace: str, path: Path) -> Type:
-        """Return the type that a reference by name means. Raise SchemaError if the type is not defined, or contains itself."""
+        """Return the type that an Avro schema refers to by its name.
+
+        Args:
+            namespace: the namespace of the enclosing record, in which the name is resolved.
+            path: the path of the column, for the error message.
+
+        Raises:
+            SchemaError: the type is not defined before the reference, or contains itself.
+        """
         full_name = name if "." in name or not namespace else f"{namespace}.{name}"
         if full_name not in self._named:
             raise SchemaError(f"column {dotted(path)} has the type {name!r}, which the schema does not define")
@@ -237,13 +264,22 @@ class _Writer:
         return {"type": "record", "name": name, **space, "fields": fields}
 
     def _field(self, column: Field, parent: str) -> dict[str, Any]:
-        """Return the Avro form of a field. `parent` is the full name of its record."""
+        """Return the Avro form of a field of a struct.
+
+        Args:
+            parent: the full name of the record that has the field.
+        """
         kind = self._nullable(column.type, column.nullable, f"{parent}.{column.name}")
         doc = {"doc": column.doc} if column.doc else {}
         default = {"default": None} if column.nullable else {}
         return {"name": column.name, "type": kind, **doc, **default}
 
     def _nullable(self, kind: Type, nullable: bool, place: str) -> Any:
-        """Return the Avro form of a type: a union with null if `nullable`."""
+        """Return the Avro form of a type: its union with null if `nullable`.
+
+        Args:
+            kind: the type, of `schema/model.py`.
+            place: `<full name of the parent record>.<field name>`. Named types inside the type get their names from it.
+        """
         avro = self.type(kind, place)
         return ["null", avro] if nullable else avro

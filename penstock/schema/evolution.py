@@ -221,7 +221,7 @@ class SchemaMerge:
 
 
 def _casts_up(source: Type, target: Type) -> bool:
-    """Whether Hudi allows incoming values of type `source` to be cast to the table's type `target`."""
+    """Whether incoming values of type `source` may be cast to the table's type `target`, by the rules of Hudi."""
     if isinstance(source, Decimal):
         return target == m.STRING or (isinstance(target, Decimal) and _is_wider(target, source))
     if isinstance(target, Decimal):

@@ -226,7 +226,11 @@ def _rebuild_struct(struct: Struct, *, nullable: bool) -> Struct:
 
 
 def _rebuild_type(kind: Type, *, nullable: bool) -> Type:
-    """Return a type with `_rebuild_struct` applied to every struct in it; list elements and map values nullable if `nullable`."""
+    """Return a type without the names of Avro records in its structs.
+
+    Args:
+        nullable: whether to make fields, list elements and map values nullable. Otherwise no nullability is changed.
+    """
     match kind:
         case Struct():
             return _rebuild_struct(kind, nullable=nullable)

@@ -104,7 +104,7 @@ def _read_simple_type(name: str, path: Path) -> Type:
 
 
 def _write_field(column: Field) -> dict[str, Any]:
-    """Return the JSON of the Spark field for a `Field` of `schema/model.py`."""
+    """Return a `Field` of `schema/model.py` as the JSON of a field of a Spark struct."""
     metadata = {"comment": column.doc} if column.doc else {}
     return {"name": column.name, "type": _write_type(column.type), "nullable": column.nullable, "metadata": metadata}
 
