@@ -125,7 +125,7 @@ def _pending(table: TableState) -> Finding:
 
 
 def _kind_of(instant: Instant, clusterings: set[str]) -> str:
-    """Return what a pending instant is called in the report, for example `write` or `clustering`.
+    """Return the name of a pending instant's kind in the report, for example `write` or `clustering`.
 
     Args:
         clusterings: the instant times of the pending clusterings.

@@ -95,7 +95,7 @@ class PlanRun(Generic[PlanT]):
 
 
 class PlannedService(TableService, Generic[PlanT, TaskT]):
-    """A table service that stores a plan on the timeline. The plan is run at once or later, in this or another process.
+    """A table service that stores a plan on the timeline. The plan is run at once or later, in this process or in another one.
 
     Subclasses are compaction, log compaction and clustering.
     """
@@ -128,10 +128,13 @@ class PlannedService(TableService, Generic[PlanT, TaskT]):
     # Scheduling
 
     def check_table(self, table: TableState) -> None:
-        """Raise Unsupported if the service does not work on this table, for example a compaction of a copy-on-write table."""
+        """Raise Unsupported if the service does not work on this table. The default accepts every table."""
 
     def refresh(self, table: TableState) -> TableState:
-        """Return a copy of the table with its timeline read from storage again."""
+        """Return a copy of the table with its timeline read from storage again.
+
+        Called before plans are made, and before pending plans are listed.
+        """
         return reload_timeline(table)
 
     @abstractmethod
@@ -159,7 +162,13 @@ class PlannedService(TableService, Generic[PlanT, TaskT]):
     # Running
 
     def check_plan(self, table: TableState, time: str, plan: PlanT) -> None:
-        """Raise an error if this service cannot run the plan at the instant time `time`."""
+        """Raise Unsupported if this service cannot run a plan, for example because the plan names an unknown strategy.
+
+        The default accepts every plan.
+
+        Args:
+            time: the instant time of the plan.
+        """
 
     @abstractmethod
     def make_tasks(self, run: PlanRun[PlanT]) -> Sequence[TaskT]:
@@ -244,9 +253,9 @@ def schedule(table: TableState, service: PlannedService[Any, Any], *, due: bool 
 def _waits(table: TableState, service: PlannedService[Any, Any]) -> bool:
     """Return whether a new plan has to wait because writes are under way, and warn if so.
 
-    With several writers, a plan is made while writes are under way, with two exceptions. A service that runs only while no write
-    is under way (`runs_alone`) waits, without a warning. A service that yields to writers (`preferred_writers.py`) waits
-    while it is not known which file groups a pending write changes.
+    With a single writer, a plan waits while any write is under way. With several writers, a plan does not wait, with two
+    exceptions. A service that runs only while no write is under way (`runs_alone`, as log compaction) waits, without a warning.
+    If the options prefer writers to table services, a plan waits while it is not known which file groups a pending write changes.
     """
     unknown = find_write_without_groups(table)
     if unknown is not None:
@@ -356,7 +365,10 @@ def run_plan(
 
 
 def _check_run(run: PlanRun[PlanT], service: PlannedService[PlanT, TaskT], groups: Set[GroupId]) -> None:
-    """Raise WriteConflict if a concurrent write conflicts with a run, or goes first. Called right before the commit is published.
+    """Raise WriteConflict if a run must not be published because of a concurrent write. Called right before it is published.
+
+    This is so if the write conflicts with the run, or if the options prefer writers and the write changes a file group of the
+    plan.
 
     Args:
         groups: the file groups of the plan.
@@ -375,10 +387,17 @@ def _open_plan(spark: SparkSession, table: TableState, time: str, service: Plann
     """Read a pending plan, check that it can run now, and roll back what a crashed run of the plan left.
 
     Return None if a write is under way and the service runs only while none is (`runs_alone`), or if the process that made the
-    plan has begun to withdraw it. `run_plan` lists the errors.
+    plan has begun to withdraw it.
 
     Args:
         time: the instant time of the plan.
+
+    Raises:
+        OptionError: the service has no pending plan at this instant time.
+        CorruptFile: the plan is damaged.
+        Unsupported: the service cannot work on this table, or cannot run this plan.
+        WriteConflict: another process is running the plan, the plan was unscheduled concurrently, or a write that began before
+            the plan is still under way.
     """
     service.check_table(table)
     table = turn_off_metadata_table(reload_timeline(table))

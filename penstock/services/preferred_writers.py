@@ -20,7 +20,11 @@ _STRATEGY = "PreferWriterConflictResolutionStrategy"
 
 
 def prefers_writers(table: TableState) -> bool:
-    """Whether table services give way to writers: concurrency control is optimistic, and the options name the strategy for it."""
+    """Whether table services give way to writers.
+
+    True if concurrency control is optimistic and the conflict resolution strategy in the options is
+    `PreferWriterConflictResolutionStrategy`.
+    """
     strategy = table.options[o.LOCK_CONFLICT_STRATEGY]
     return is_optimistic(table) and strategy is not None and strategy.endswith(_STRATEGY)
 
@@ -28,7 +32,7 @@ def prefers_writers(table: TableState) -> bool:
 def find_groups_of_writers(table: TableState) -> set[GroupId]:
     """Return the file groups that a new plan leaves out, because pending writes with a recent heartbeat change them.
 
-    Empty if table services do not give way to writers (`prefers_writers`).
+    Empty if the options do not prefer writers to table services.
     """
     groups: set[GroupId] = set()
     if prefers_writers(table):
@@ -40,8 +44,8 @@ def find_groups_of_writers(table: TableState) -> set[GroupId]:
 def find_write_without_groups(table: TableState) -> Instant | None:
     """Return a pending write, with a recent heartbeat, of which no file group is known yet: it has not located its rows.
 
-    No plan can be made before that, because it could not leave out the file groups of the write. None if there is no write of
-    this kind, or if table services do not give way to writers.
+    No plan can be made until the write has located its rows, because the plan could not leave out the write's file groups. None
+    if there is no write of this kind, or if table services do not give way to writers.
     """
     if prefers_writers(table):
         for write in list_living_writes(table, table.timeline):

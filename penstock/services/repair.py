@@ -74,7 +74,12 @@ def find_damaged_groups(table: TableState) -> list[DamagedGroup]:
 
 
 def _describe(file_slice: FileSlice, scan: LogScan) -> DamagedGroup:
-    """Return the damage of one file group: of the slice `file_slice`, from the scan of its log files."""
+    """Return the damage of one file group as a report entry: damaged blocks, torn blocks, lost rows and the first problem.
+
+    Args:
+        file_slice: the latest slice of the file group.
+        scan: the result of reading all blocks of the slice's log files.
+    """
     damaged = scan.damaged
     return DamagedGroup(
         partition_path=file_slice.partition_path,

@@ -120,7 +120,13 @@ def _find_pending(table: TableState) -> tuple[Instant, RestorePlan] | None:
 
 
 def _check(table: TableState, to: str) -> None:
-    """Raise one of the errors that `restore` documents if a new restore to the commit at `to` is not possible."""
+    """Raise an error if a new restore to the commit at `to` is not possible.
+
+    Raises:
+        OptionError: a missing or later savepoint, an archived commit, or hoodie.archive.beyond.savepoint does not allow it.
+        WriteConflict: another process writes.
+        CorruptFile: a file that the savepoint holds is missing.
+    """
     if table.options[o.ARCHIVE_BEYOND_SAVEPOINT]:
         raise OptionError(
             f"Restore is not supported when {o.ARCHIVE_BEYOND_SAVEPOINT.key} is enabled: commits after the savepoint may be "
@@ -209,7 +215,12 @@ def _was_restored(table: TableState, to: str) -> bool:
 def _request(table: TableState, to: str) -> tuple[Instant, RestorePlan]:
     """Plan a restore and store the plan on the timeline; return the restore's instant and the plan.
 
-    If the plan does not hold any more when it is stored (`_check_turn`), delete it again and raise the error of this check.
+    Args:
+        to: the instant time of the commit to which the table is restored.
+
+    Raises:
+        WriteConflict: a write began or completed while the restore was planned. The plan is deleted again.
+        OptionError: the savepoint was deleted, or a later one was made. The plan is deleted again.
     """
     check_store(table)
     plan = plan_restore(table, to)
@@ -250,8 +261,9 @@ def _check_turn(table: TableState, plan: RestorePlan, timeline: Timeline) -> Non
         timeline: the timeline as the transaction of the restore (`commit/claims.py`) reads it.
 
     Raises:
-        WriteConflict: a write began or completed since the restore was planned, or its writer is alive after all.
-        OptionError: the savepoint was deleted, or a later one was made.
+        WriteConflict: a write began or completed since the restore was planned, or the writer of a pending write is alive by its
+            heartbeat.
+        OptionError: the savepoint of the commit `plan.to` was deleted, or a later one was made.
     """
     table_now = replace(table, timeline=timeline)
     new = _find_unplanned(table_now, plan) or [i for i in timeline.writes if i.time not in table.timeline.completed_times]

@@ -84,7 +84,7 @@ def _take_turn(table: TableState, savepoint: Savepoint) -> None:
     """
 
     def check(timeline: Timeline) -> None:
-        """Check, on the timeline as the transaction reads it, that the commit of the savepoint is not being undone."""
+        """Raise WriteConflict if the savepoint's commit was, or is being, undone, by the timeline as the transaction reads it."""
         check_not_restoring(table, timeline)
         check_still_there(table, table.timeline, timeline)
 
@@ -123,6 +123,9 @@ def _remove_files(table: TableState, time: str) -> None:
 
 def _choose_commit(table: TableState, time: str | None) -> str:
     """Return the instant time of the commit for a new savepoint: `time` if given, otherwise that of the newest commit.
+
+    Args:
+        time: the instant time that the caller named; None: the newest commit.
 
     Raises:
         OptionError: there is no such commit, or the commit already has a savepoint.
@@ -298,7 +301,7 @@ def _parse_slice(name: str) -> tuple[str, str]:
 
 
 def _step_back_for_cleans(table: TableState, savepoint: Savepoint, known: Iterable[Instant]) -> None:
-    """Withdraw a new savepoint and raise WriteConflict, if a clean that deletes files of the savepoint was planned concurrently.
+    """Delete a new savepoint and raise WriteConflict, if a clean that deletes files of the savepoint was planned concurrently.
 
     Args:
         known: the cleans that were on the timeline before the savepoint was stored. These were already checked.

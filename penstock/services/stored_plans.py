@@ -36,16 +36,16 @@ from penstock.user_warning import warn_user
 def store_plan(table: TableState, action: Action, content: bytes) -> Instant | None:
     """Store a plan on the timeline and return its instant.
 
-    If a write began or completed after `table.timeline` was loaded, and its instant is earlier than the plan's, delete the plan
-    again and return None: the plan does not name the files of that write. With several writers, writes that only began do not
-    matter (`_confirm_plan`).
+    If a write with an earlier instant began or completed after `table.timeline` was loaded, delete the plan again and return
+    None: the plan does not name the files of that write. With several writers, a write that only began does not count; but
+    another plan with an earlier instant that was stored since then does.
 
     Args:
         action: the action of the plan's instant.
         content: the content of the requested file.
 
     Raises:
-        Unsupported: the store ignores conditional puts.
+        Unsupported: the table is on an object store that ignores conditional puts.
     """
     check_store(table)
     if is_optimistic(table):
@@ -95,8 +95,8 @@ def _confirm_plan(table: TableState, instant: Instant) -> bool:
         Earlier means: with an instant time before that of the plan.
 
         Raises:
-            TableChanged: since the plan was made, an earlier write completed, or another earlier plan was stored. If table
-                services give way to writers (`prefers_writers`), also: an earlier write began.
+            TableChanged: since the plan was made, an earlier write completed, or another earlier plan was stored. If the options
+                prefer writers to table services, also: an earlier write began.
             WriteConflict: a commit that the plan has read is being undone, or a restore is pending.
         """
         check_not_restoring(table, timeline)
@@ -122,7 +122,7 @@ def _confirm_plan(table: TableState, instant: Instant) -> bool:
 
 
 class Withdrawn(Enum):
-    """Whether a plan that does not hold was deleted."""
+    """The result of withdrawing a plan: deleted (YES), needed by log files on top of it (NEEDED), or run elsewhere (TAKEN)."""
 
     YES = "it is deleted"
     NEEDED = "it stays pending, because log files lie on top of it"
@@ -130,7 +130,7 @@ class Withdrawn(Enum):
 
 
 def _withdraw_plan(table: TableState, instant: Instant) -> Withdrawn:
-    """Delete a plan that does not hold, unless other processes count on it already.
+    """Delete a plan that does not hold, unless log files or a run of another process depend on it. Return the result.
 
     A write with a later instant that has completed may have added log files whose base instant is the plan's, so it needs the
     plan. Another process may also run the plan: it checks for itself that the plan still holds. The plan is marked as undone
@@ -141,7 +141,7 @@ def _withdraw_plan(table: TableState, instant: Instant) -> Withdrawn:
     outcome = Withdrawn.YES
 
     def check(timeline: Timeline) -> None:
-        """Note who counts on the plan."""
+        """Set `outcome`: whether log files or a run of another process depend on the plan, by the timeline of the transaction."""
         nonlocal outcome
         states = {i.state for i in timeline.instants if i.time == instant.time and i.action.family is instant.action.family}
         outcome = Withdrawn.YES
@@ -167,12 +167,16 @@ def _withdraw_plan(table: TableState, instant: Instant) -> Withdrawn:
 
 
 def finish_withdrawal(table: TableState, instant: Instant) -> bool:
-    """Finish withdrawing a plan if a process has begun that. Return whether the plan still stands.
+    """Finish withdrawing a plan, if a process has begun to withdraw it. Return whether the plan can still be run.
 
-    The process may have died. If it is alive, it comes to the same result: what decides are the transactions after its mark.
+    A plan that a process has begun to withdraw is deleted, unless log files lie on top of it or another process runs it. That
+    process may have died. If it is alive, it comes to the same result: what decides are the transactions after its mark.
 
     Args:
         instant: the requested instant of the plan.
+
+    Returns:
+        True if no process has begun to withdraw the plan, or if the plan stays because of log files on top of it.
     """
     if not is_optimistic(table) or not is_plan_marked(table, instant.time):
         return True

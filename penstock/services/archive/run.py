@@ -56,7 +56,10 @@ class Archived:
 
 
 def archive(table: TableState, stages: Stages | None = None) -> Archived | None:
-    """Move the instants that `choose_instants` returns from the timeline to the archive, then merge small archive files.
+    """Move old instants from the active timeline to the archive, then merge small archive files.
+
+    The options `hoodie.keep.min.commits` and `hoodie.keep.max.commits` say how many instants stay. Instants that pending plans,
+    savepoints or files of replaced file groups need stay too.
 
     Return None if there is no instant to archive.
 
@@ -75,7 +78,7 @@ def archive(table: TableState, stages: Stages | None = None) -> Archived | None:
 
 
 def _archive_chosen(table: TableState, stages: Stages | None) -> Archived | None:
-    """Archive the instants that `choose_instants` returns, and merge small archive files. The caller holds the table's lock.
+    """Archive the old instants, and merge small archive files. The caller holds the table's lock.
 
     Return None if there is no instant to archive.
     """
@@ -94,9 +97,13 @@ def _archive_chosen(table: TableState, stages: Stages | None) -> Archived | None
 
 
 def choose_instants(table: TableState) -> list[Instant]:
-    """Return the instants to archive now, oldest first. Raise WriteConflict if the table is being restored.
+    """Return the instants to archive now, oldest first: those beyond the number that the options keep on the timeline.
 
-    A replace commit stays on the timeline while file groups that it replaced have files, and all later commits stay with it.
+    Instants that pending plans and savepoints need stay. A replace commit stays on the timeline while file groups that it
+    replaced have files, and all later commits stay with it.
+
+    Raises:
+        WriteConflict: the table is being restored.
     """
     if table.timeline.pending_restore is not None:
         raise WriteConflict(f"{table.base_path} is being restored; archive its timeline when that is finished")
@@ -178,7 +185,10 @@ def _instant_key(instant: Instant) -> InstantKey:
 
 
 def _entry_instant(entry: Entry) -> InstantKey:
-    """Return the key (see `_instant_key`) of the instant whose timeline file an archive entry holds."""
+    """Return (time, action) of the instant whose timeline file an archive entry holds.
+
+    The action is the one in the name of the completed file: `commit` for a compaction.
+    """
     return entry["commitTime"], Action(entry["actionType"]).family
 
 

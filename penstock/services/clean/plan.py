@@ -26,7 +26,7 @@ from penstock.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class RetentionRules:
-    """What decides which files a clean keeps: the policy, the timeline, replaced file groups, pending plans and savepoints."""
+    """The rules by which a clean keeps files: cleaning policy, timeline, replaced file groups, pending plans and savepoints."""
 
     policy: CleanPolicy
     timeline: Timeline
@@ -62,7 +62,7 @@ class RetentionRules:
         return frozenset(path for (path, _), replaced_at in self.replaced.items() if replaced_at >= earliest)
 
     def is_needed(self, group: GroupId, base_instant: str) -> bool:
-        """Whether a pending plan needs the slice of `group` with the base instant `base_instant`."""
+        """Whether the slice of `group` with this base instant stays for a pending plan, which will read it or an earlier one."""
         since = self.needed.get(group)
         return since is not None and base_instant >= since
 
@@ -129,7 +129,12 @@ def _committed(slices: Iterable[str], rules: RetentionRules) -> list[str]:
 def _old_slices(group: GroupId, newest_first: Sequence[str], rules: RetentionRules) -> list[str]:
     """Return the base instants of the slices of a file group that a clean may delete if no savepoint holds their files.
 
-    The policy, pending plans and the replacement of the file group decide.
+    Slices that pending plans need always stay. What else stays:
+
+    - of a replaced file group nothing; but everything if it was replaced at the earliest retained commit or later, unless the
+      policy counts versions
+    - under a policy that counts versions, as many of the newest slices as it says
+    - under the other policies the newest slice, the slices from the earliest retained commit on, and the last slice before it
 
     Args:
         newest_first: base instants of the committed slices of the file group, newest first.

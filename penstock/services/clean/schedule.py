@@ -125,7 +125,7 @@ def is_due(table: TableState, last: CleanResult | None) -> bool:
 
 
 def make_clean_plan(table: TableState, last: CleanResult | None) -> CleanPlan:
-    """Plan which files of the table a clean deletes. Writes nothing.
+    """Return the plan of a clean: which files it deletes, by partition. The plan is not stored, and may name no files.
 
     Args:
         last: the result of the last clean; None if there is none.

@@ -14,11 +14,13 @@ def check_inline(table: TableState, avro: str) -> None:
     Called before the write begins.
 
     Args:
+        table: the table, with the options of the write.
         avro: the Avro schema of the rows to write, as JSON.
 
     Raises:
         SchemaError: rows cannot be sorted by the columns that the options name.
-        OptionError, Unsupported: the table's index does not allow the clustering.
+        Unsupported: the table has a fixed number of buckets.
+        OptionError: the options name a strategy that does not fit the table's index, or do not name that index.
     """
     if not clusters_after_write(table):
         return

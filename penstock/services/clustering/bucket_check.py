@@ -14,6 +14,7 @@ def check_no_buckets(table: TableState, file_ids: Iterable[str] = ()) -> None:
     """Raise Unsupported if the table has buckets: clustering would move rows out of the bucket that their key hashes to.
 
     Args:
+        table: the table that is to be clustered.
         file_ids: file ids of the table. `hoodie.properties` of a table that Hudi wrote does not always name the bucket index; the
             form of the file ids shows whether there are buckets.
     """

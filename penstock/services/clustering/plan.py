@@ -98,7 +98,13 @@ def _resize_groups(table: TableState, file_groups: Sequence[FileGroup], rings: H
 
 
 def _eligible_slices(table: TableState, file_groups: Sequence[FileGroup], limits: ClusteringLimits) -> dict[str, list[FileSlice]]:
-    """Return the newest slice of each small file group, as lists by partition path. File groups of pending plans are left out."""
+    """Return the newest slice of each file group whose base file is small or missing, as lists by partition path.
+
+    File groups that a pending plan names are left out.
+
+    Args:
+        limits: the limits of the plan, with the size below which a base file is small.
+    """
     busy = find_pending_groups(table).keys() | find_uncommitted_logs(table, file_groups) | find_groups_of_writers(table)
     return eligible_slices(file_groups, load_visibility(table), busy, limits)
 

@@ -104,7 +104,7 @@ class BucketLimits:
 
 
 def limits_of(options: Options, count: int) -> BucketLimits:
-    """Read from the options when to split and join buckets.
+    """Return the sizes at which buckets are split and joined, and the limits of their number, from the options.
 
     Args:
         count: how many buckets a new partition of the table has.

@@ -83,7 +83,7 @@ def _read_slices(task: RewriteTask, only_file: pq.ParquetFile | None) -> Iterato
     """Yield the rows of all slices of a task, merged with their log files.
 
     Args:
-        only_file: the result of `_open_only_file`.
+        only_file: the open base file that holds all rows of the task; None if they come from several files or from log files.
     """
     for file_slice in task.slices:
         yield from read_slice(file_slice, task.settings, file=only_file)

@@ -254,7 +254,7 @@ def order_and_ends(keys: pa.Table, ends: pa.Table) -> tuple[Positions, Positions
 
     Args:
         keys: the sort keys of the rows.
-        ends: the sort keys at which ranges end: the result of `range_ends`.
+        ends: the sort keys at which ranges end, in sort order.
     """
     together = order_of(pa.concat_tables([keys, ends.cast(keys.schema)]))
     is_end = together >= keys.num_rows
@@ -273,5 +273,5 @@ def _to_ipc(rows: pa.Table) -> bytes:
 
 
 def _from_ipc(content: bytes) -> pa.Table:
-    """Read the Arrow table from the bytes that `_to_ipc` returned."""
+    """Read an Arrow table from the bytes of an Arrow IPC stream."""
     return pa.ipc.open_stream(content).read_all()

@@ -134,9 +134,9 @@ def sort_keys(columns: pa.Table, ordering: Ordering, sample: pa.Table | None = N
     """Return the columns by which rows are compared: the sort columns, or for a curve each row's place on the curve, as numbers.
 
     Args:
-        columns: the result of `sort_columns`.
-        sample: the result of `sort_columns` for sampled rows of the whole group. Tasks that sort only some rows of a group need
-            the same sample, because it decides where values lie on a curve. None to sample `columns`.
+        columns: the columns to sort by, as `sort_columns` names them: "0", "1" and so on.
+        sample: the same columns of sampled rows of the whole group. Tasks that sort only some rows of a group need the same
+            sample, because it decides where values lie on a curve. None to sample `columns`.
     """
     if not ordering.is_curve:
         return columns

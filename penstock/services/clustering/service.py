@@ -51,11 +51,14 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
     doing = "clustering"
 
     def follows_write(self, table: TableState) -> bool:
-        """Whether to run or plan a clustering after each write, as the options say (`clusters_after_write`)."""
+        """Whether to run or plan a clustering after each write.
+
+        True if `hoodie.clustering.inline` or `hoodie.clustering.schedule.inline` is true, and table services are enabled.
+        """
         return clusters_after_write(table)
 
     def may_be_due(self, table: TableState) -> bool:
-        """Whether to call `run_due` outside a write: the options turn clustering on, or a plan may be pending."""
+        """Whether to call `run_due` outside a write: the options turn inline or async clustering on, or a plan may be pending."""
         # A pending replace commit may also be a write. Only its file would tell, and this method must not read files.
         return asks_for_clustering(table.options) or bool(pending_instants(table, self.action))
 
@@ -81,11 +84,15 @@ class Clustering(PlannedService[ClusteringPlan, ClusteringTask]):
         return "1 plan scheduled" if schedule(table, self) else None
 
     def is_due(self, table: TableState) -> bool:
-        """Whether there are enough commits since the last clustering to plan the next one (`triggers.is_due`)."""
+        """Whether there were enough commits since the last clustering to plan the next one.
+
+        The number is `hoodie.clustering.inline.max.commits`, or with async clustering `hoodie.clustering.async.max.commits`. True
+        if neither is turned on.
+        """
         return is_due(table)
 
     def make_plan(self, table: TableState) -> ClusteringPlan | None:
-        """Plan a clustering of the file groups that the plan strategy and partition filter choose; None if they choose none."""
+        """Return a plan for the file groups that the plan strategy and partition filter choose; None if they choose none."""
         plan = make_plan(table)
         return plan if plan.groups else None
 

@@ -78,8 +78,10 @@ def eligible_slices(
     """Return the newest committed slice of each file group whose base file is small or missing, as lists by partition path.
 
     Args:
+        groups: the file groups to choose from.
         visible: which instants and file groups are part of the table.
         busy: (partition path, file id) of the file groups that a pending plan names. These are left out.
+        limits: the limits of the plan, with the size below which a base file is small.
     """
     by_partition: dict[str, list[FileSlice]] = {}
     for file_slice in latest_merged_slices(groups, visible):

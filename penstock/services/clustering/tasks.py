@@ -43,7 +43,7 @@ ClusteringTask = RewriteTask | LargeGroup | ResizeTask
 
 
 def make_tasks(run: PlanRun[ClusteringPlan]) -> Sequence[ClusteringTask]:
-    """Divide a clustering plan into tasks.
+    """Return the tasks into which a clustering plan is divided: `RewriteTask`, `LargeGroup` or `ResizeTask`.
 
     Raises:
         CorruptFile: a file that the plan names is missing.

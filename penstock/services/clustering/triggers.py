@@ -14,7 +14,7 @@ from penstock.timeline.store import read_schema
 def asks_for_clustering(options: Options) -> bool:
     """Whether the options turn clustering on. If not, no clustering is due.
 
-    The options are `hoodie.clustering.inline`, `hoodie.clustering.schedule.inline` and `hoodie.clustering.async.enabled`.
+    True if `hoodie.clustering.inline`, `hoodie.clustering.schedule.inline` or `hoodie.clustering.async.enabled` is true.
     """
     return options[o.CLUSTERING_INLINE] or options[o.CLUSTERING_SCHEDULE_INLINE] or options[o.CLUSTERING_ASYNC]
 

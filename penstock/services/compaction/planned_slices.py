@@ -103,12 +103,14 @@ def remaining_operations(
 
 
 def _on_newest_slice(table: TableState, time: str, operation: CompactionOperation, files: PartitionFiles) -> CompactionOperation:
-    """Return the operation for the newest slice of its file group before the plan, if that is not the slice that the plan names.
+    """Return the operation of a plan, changed so that it names the newest slice of its file group before the plan.
 
-    That is so if an earlier plan was stored while this one was made, and the process that made this one died before it found out.
+    The operation is returned unchanged if it names that slice already, which is the normal case. It names an older one if an
+    earlier plan was stored while this one was made, and the process that made this one died before it found out.
 
     Args:
         time: the instant time of the plan.
+        operation: the operation: one file slice to compact.
         files: the files of the operation's partition.
     """
     newest = operation.base_instant
@@ -127,9 +129,9 @@ def _on_newest_slice(table: TableState, time: str, operation: CompactionOperatio
 def check_slices(table: TableState, time: str, plan: CompactionPlan) -> None:
     """Raise WriteConflict if the base files of a compaction, once published, would hide rows of another writer.
 
-    Under optimistic concurrency control a write that does not know of the plan adds its log file to the slice that is compacted,
-    and the run has not read it if the write completed since the run began. Or an earlier plan owns the same file group, and rows
-    lie on top of that plan's slice. Both happen only if the plan runs before the process that made it has confirmed it
+    There are two cases. A write that did not find the plan added its log file to the slice that is compacted, after the
+    compaction began to read the slice. Or an earlier plan, which is still pending, includes the same file group, and rows lie in
+    log files on top of that plan's slice. Both happen only if the plan runs before the process that made it has confirmed it
     (`services/stored_plans.py`). Reads the timeline again.
 
     Args:

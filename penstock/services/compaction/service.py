@@ -61,8 +61,8 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
     def run_after_write(self, spark: Any, table: TableState, stages: Stages) -> str | None:
         """Run pending plans; then, if another plan is due, make that plan and run it.
 
-        If compaction is not inline (`compacts_inline`), run nothing. With `hoodie.compact.schedule.inline=true`, then store a
-        plan if one is due and none is pending. Return what was done, in words; None if nothing was due.
+        If the options do not turn inline compaction on, run nothing. With `hoodie.compact.schedule.inline=true` then only store a
+        plan, if one is due and none is pending. Return what was done, in words; None if nothing was done.
         """
         if compacts_inline(table.options):
             return self.run_due(spark, table, stages)
@@ -87,7 +87,7 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
         return is_due(table.timeline, table.options, format_time(now))
 
     def make_plan(self, table: TableState) -> CompactionPlan | None:
-        """Plan a compaction of the file slices that the strategy in the options chooses; None if the strategy chooses none."""
+        """Return a plan for the file slices that the compaction strategy in the options chooses; None if it chooses none."""
         plan = make_plan(table)
         return plan if plan.operations else None
 
@@ -126,7 +126,7 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
         return runner.collect(compact_slice, tasks, WriteStat)
 
     def check_conflicts(self, run: PlanRun[CompactionPlan]) -> None:
-        """Raise WriteConflict if a write that does not know of the plan has changed a file group of it since the run began."""
+        """Raise WriteConflict if a write that did not find the plan has changed a file group of the plan since the run began."""
         if is_optimistic(run.table):
             check_slices(run.table, run.time, run.plan)
 
@@ -138,7 +138,7 @@ class Compaction(PlannedService[CompactionPlan, CompactTask]):
 def compacts_inline(options: Options) -> bool:
     """Whether a write to a merge-on-read table also compacts: the value of `hoodie.compact.inline` if that is set.
 
-    If it is not set: true, unless async compaction or inline scheduling leaves compaction to another process.
+    If it is not set: true, unless another process compacts: then the options turn on async compaction or inline scheduling.
     """
     if options.is_set(o.COMPACT_INLINE):
         return options[o.COMPACT_INLINE]

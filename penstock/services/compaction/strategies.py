@@ -125,7 +125,7 @@ def recent_days(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
 
 
 def earlier_days(paths: Sequence[str], limits: CompactionLimits) -> list[str]:
-    """Return the partitions that `recent_days` does not return, newest first."""
+    """Return the partitions of days more than `limits.day_partitions` days before today, newest first."""
     recent = set(recent_days(paths, limits))
     return [path for path in sorted(paths, key=day_of, reverse=True) if path not in recent]
 

@@ -13,7 +13,7 @@ from penstock.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class TriggerLimits:
-    """The number of delta commits, and the number of seconds, with which the trigger in the options compares `SinceLast`."""
+    """The limits of the compaction trigger in the options: a number of delta commits, and a number of seconds."""
 
     commits: int
     seconds: int

@@ -72,7 +72,15 @@ def _find_compaction(table: TableState, time: str) -> Instant:
 
 
 def _check_removable(table: TableState, instant: Instant) -> None:
-    """Raise OptionError or WriteConflict if a plan must not be unscheduled now, for the reasons that `unschedule` documents."""
+    """Raise an error if a plan must not be unscheduled now.
+
+    Args:
+        instant: the pending instant of the plan.
+
+    Raises:
+        OptionError: the run of the plan has begun, or a savepoint holds log files whose base instant is that of the plan.
+        WriteConflict: a write is under way.
+    """
     time = instant.time
     if instant.state is not State.REQUESTED:
         verb = "compact_logs" if instant.action is Action.LOG_COMPACTION else "compact"

@@ -69,7 +69,7 @@ class LogCompaction(PlannedService[CompactionPlan, JoinTask]):
         return True
 
     def make_plan(self, table: TableState) -> CompactionPlan | None:
-        """Plan a log compaction of the slices that have many log blocks; None if there is no such slice.
+        """Return a plan to merge the log blocks of the slices that have many of them; None if there is no such slice.
 
         The least number of blocks is `hoodie.log.compaction.blocks.threshold`.
         """

@@ -72,7 +72,7 @@ def _pending_plan_on_top(table: TableState, instant: Instant) -> str | None:
 
 
 def confirm_rollback(table: TableState, rollback: Instant, instant: Instant, *, is_own: bool = False) -> None:
-    """Check again that a completed write can be rolled back, when its rollback is on the timeline. If not, withdraw the rollback.
+    """Check again that a completed write can be rolled back, after its rollback was requested. If not, delete that request.
 
     The check runs as one of the transactions of the table (`commit/claims.py`). Every later transaction finds the requested
     rollback, so no writer commits on top of the write. On a table without claims, to which no writer with optimistic concurrency
@@ -81,8 +81,8 @@ def confirm_rollback(table: TableState, rollback: Instant, instant: Instant, *, 
     Args:
         rollback: the requested rollback.
         instant: the write, as it was on the timeline.
-        is_own: whether this process has just requested the rollback. Then any failure withdraws it: its caller gets an error, so
-            no other process may finish it.
+        is_own: whether this process has just requested the rollback. Then the request is deleted after any failure: its caller
+            gets an error, so no other process may finish the rollback.
 
     Raises:
         OptionError: the write cannot be rolled back any more, for example because of a later commit.
@@ -91,7 +91,10 @@ def confirm_rollback(table: TableState, rollback: Instant, instant: Instant, *, 
     """
 
     def check(timeline: Timeline) -> None:
-        """Check again that the write can be rolled back, on the timeline as the transaction reads it."""
+        """Raise an error if the write cannot be rolled back any more, by the timeline as the transaction reads it.
+
+        Nothing is raised if the write is no longer on that timeline, because it was rolled back already.
+        """
         if instant.time in timeline.completed_times:
             table_now = replace(table, timeline=timeline)
             check_not_restoring(table_now, timeline)

@@ -133,7 +133,10 @@ def _finish_rollbacks(table: TableState) -> TableState:
 
 
 def _finish_withdrawals(table: TableState) -> TableState:
-    """Finish withdrawing compactions, because no write can add log files on top of them. Return the table, loaded afterwards."""
+    """Delete compaction plans that another process has begun to withdraw. Return the table, with its timeline loaded afterwards.
+
+    A new write must not add log files on top of such a plan. A plan stays if log files lie on top of it already.
+    """
     plans = [i for i in table.timeline.pending if i.action is Action.COMPACTION and i.state is State.REQUESTED]
     gone = [plan for plan in plans if not finish_withdrawal(table, plan)]
     return reload_timeline(table) if gone else table
@@ -152,7 +155,10 @@ def _refuse_single_writers(table: TableState) -> None:
 def _is_leftover(entry: FileInfo, table: TableState) -> bool:
     """Whether a file or folder in `.hoodie/.temp` may be deleted, because its write is completed, rolled back or dead.
 
-    If it belongs to no write, it may be deleted when it was not modified for a day.
+    A file or folder that belongs to no write may be deleted if it was not modified for a day.
+
+    Args:
+        entry: the file or folder.
     """
     time = entry.name.removeprefix(WORK_PREFIX)
     if time.isdecimal():
@@ -167,12 +173,16 @@ def _is_leftover(entry: FileInfo, table: TableState) -> bool:
 
 
 def _give_up_overwrites(table: TableState, leftovers: list[FileInfo]) -> None:
-    """Prevent that overwrites are decided whose new tables are about to be deleted. Only needed if the storage cannot rename.
+    """Keep writers that are only slow from completing overwrites whose new tables this process is about to delete.
 
-    The note that prevents it is deleted after a day: until then the writer, if it was only slow, may wake up.
+    Does nothing if the storage can rename folders: an overwrite then needs no note. On other storages a note says that the
+    overwrite was given up. Such notes are deleted after a day.
+
+    Args:
+        leftovers: the files and folders in `.hoodie/.temp` that are about to be deleted.
 
     Raises:
-        TableChanged: one of the overwrites was decided.
+        TableChanged: one of the overwrites has just completed.
     """
     if not has_whole_files(table.storage):
         return
@@ -186,7 +196,7 @@ def _give_up_overwrites(table: TableState, leftovers: list[FileInfo]) -> None:
 
 
 def _is_abandoned(table: TableState, entry: FileInfo) -> bool:
-    """Whether a file or folder was not modified for a day."""
+    """Whether a file or folder was last modified more than a day ago."""
     return is_older(table.storage, entry, _ABANDONED_MS, join(table.base_path, FOLDER, TEMP))
 
 

@@ -63,7 +63,8 @@ def roll_back(table: TableState, instant: Instant, *, keeps_plan: bool = False) 
 
     Raises:
         TableChanged: the pending write or run was completed just now.
-        OptionError, WriteConflict: the completed write cannot be rolled back any more (`confirm_rollback`).
+        OptionError: the completed write cannot be rolled back any more, for example because of a later commit.
+        WriteConflict: a writer without concurrency control is at work, or the table is being restored.
     """
     if not instant.is_completed:
         _take_turn(table, instant)
@@ -115,7 +116,12 @@ def _take_turn(table: TableState, instant: Instant) -> None:
 
 
 def _check_not_completed(table: TableState, instant: Instant, mark: str) -> None:
-    """Raise TableChanged, and delete the mark of this rollback, if the pending write is completed now."""
+    """Raise TableChanged if the write that is to be rolled back is completed now. Delete the mark of the rollback first.
+
+    Args:
+        instant: the pending write.
+        mark: the path of the file that marks the write as undone.
+    """
     if table.storage.stat(instant_path(table.base_path, instant.in_state(State.COMPLETED))) is not None:
         table.storage.delete(mark)
         raise TableChanged(f"write {instant.time} of {table.base_path} completed just now and is not rolled back")
