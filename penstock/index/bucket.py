@@ -52,7 +52,10 @@ class BucketIndex(Index):
         }
 
     def load(self, table: TableState) -> BucketIndex:
-        """Return a copy of the index with the hash rings of the table. Fixed buckets have nothing to load."""
+        """Return a copy of the index with the hash rings of the table.
+
+        A fixed number of buckets needs nothing from the table, so the copy has no changes then.
+        """
         return replace(self, buckets=self.buckets.load(table))
 
     def check_unchanged(self, now: Index, partitions: Collection[str]) -> None:
@@ -66,7 +69,11 @@ class BucketIndex(Index):
             self.buckets.check_unchanged(now.buckets, partitions)
 
     def check_overwrite(self, operation: str) -> None:
-        """Raise Unsupported if the operation, such as insert_overwrite, cannot replace the file groups of these buckets."""
+        """Raise Unsupported if an operation cannot replace the file groups of these buckets. Only hash rings refuse.
+
+        Args:
+            operation: the operation of the write, such as insert_overwrite.
+        """
         self.buckets.check_overwrite(operation)
 
     def before_tasks(self, table: TableState, partitions: Collection[str]) -> None:

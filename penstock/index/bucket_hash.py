@@ -107,7 +107,11 @@ class Buckets:
         """
 
     def check_overwrite(self, operation: str) -> None:
-        """Raise Unsupported if the operation, such as insert_overwrite, cannot replace the file groups of these buckets."""
+        """Raise Unsupported if an operation cannot replace the file groups of these buckets. Only hash rings refuse.
+
+        Args:
+            operation: the operation of the write, such as insert_overwrite.
+        """
 
 
 @dataclass(frozen=True)

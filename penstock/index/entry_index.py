@@ -38,7 +38,10 @@ from penstock.user_warning import warn_user
 
 @dataclass(frozen=True)
 class EntryIndex(Index):
-    """Base class of indexes that keep one entry per record key in a key-value store, and locate keys by these entries."""
+    """Base class of indexes that keep one entry per record key in a key-value store, and locate keys by these entries.
+
+    `undoes_entries` says whether a rollback or restore takes back the entries of the writes that it undoes.
+    """
 
     store: EntryStore = field()
     moves_rows: bool = False
@@ -63,7 +66,7 @@ class EntryIndex(Index):
 
         Raises:
             OptionError: the store does not exist or cannot hold entries, or its client is not installed; or the table has rows
-                while the store has no entry, or another index added the newest rows.
+                while the store has no entry; or another index added the newest rows.
             StorageError: the store does not answer.
         """
         super().check(table)
@@ -125,7 +128,7 @@ class EntryIndex(Index):
     def after_rollback(
         self, table: TableState, instant: str, groups: Collection[tuple[str, str]], *, was_published: bool
     ) -> None:
-        """Undo the entries that a rolled back write put in the store. Does nothing if `undoes_entries` is not set.
+        """Undo the entries that a rolled back write put in the store. Does nothing if `undoes_entries` is false.
 
         If the write was published, it also removed the entries of keys that it deleted. After the rollback the rows of these keys
         exist again, in the file groups that the write changed. So every key of these file groups without an entry gets one.
@@ -147,7 +150,7 @@ class EntryIndex(Index):
     def after_restore(self, table: TableState, undone: Sequence[Instant]) -> None:
         """Undo the entries that the writes in `undone` put, then put all missing entries.
 
-        Does nothing if `undoes_entries` is not set.
+        Does nothing if `undoes_entries` is false.
 
         Reads all keys of the table, because it may no longer be known which file groups the writes changed.
         """

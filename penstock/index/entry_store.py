@@ -215,7 +215,9 @@ def put_missing(store: EntryStore, keys: Iterable[pa.Array], entry: Entry, timel
     """Put `entry` for each key that has no valid entry; return the number of these keys.
 
     Args:
+        store: the key-value store.
         keys: arrays of record keys.
+        entry: the entry to put: the partition and file group that hold the rows of the keys, and a commit.
         timeline: decides which stored entries are valid: those whose commit is on it.
     """
     count = 0

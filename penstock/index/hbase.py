@@ -58,7 +58,7 @@ class HBaseIndex(EntryIndex):
 
 @dataclass(frozen=True)
 class HBaseStore:
-    """The address of an HBase table, and the limits of rows per second for reading and writing it."""
+    """The address of the HBase table of an index, and how many rows per second may be read from it and written to it."""
 
     host: str
     port: int

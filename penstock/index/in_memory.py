@@ -52,7 +52,12 @@ class InMemoryIndex(Index):
 
 
 def remember(base_path: str, groups: Iterable[tuple[str, str]]) -> None:
-    """Record file groups, given as (partition path, file id), as written by this process."""
+    """Record that this process wrote file groups of a table.
+
+    Args:
+        base_path: the base path of the table.
+        groups: (partition path, file id) of the file groups.
+    """
     with _LOCK:
         _WRITTEN.setdefault(base_path, set()).update(groups)
 
@@ -67,6 +72,7 @@ def check_remembered(base_path: str, slices: Mapping[str, Sequence[FileSlice]]) 
     """Raise OptionError if this process did not write the file group of one of the file slices.
 
     Args:
+        base_path: the base path of the table.
         slices: the file slices that may hold incoming keys, by partition path.
     """
     with _LOCK:

@@ -113,11 +113,15 @@ class Index:
     # Before a write
 
     def check(self, table: TableState) -> None:
-        """Raise OptionError if the index would not find the rows of the table. Called before anything is written."""
+        """Raise OptionError if the index would not find all rows of the table. Called before anything is written."""
         check_same_buckets(table, self.buckets, self.setting)
 
     def check_overwrite(self, operation: str) -> None:
-        """Raise Unsupported if the index does not support an operation that replaces file groups, such as insert_overwrite."""
+        """Raise Unsupported if the index does not support an operation that replaces file groups. The default supports all.
+
+        Args:
+            operation: the operation of the write, such as insert_overwrite.
+        """
 
     def with_key_changes(self, settings: FileSettings) -> FileSettings:
         """Return the settings for the data files of a write, changed as the index needs. The default returns them unchanged.
@@ -148,7 +152,7 @@ class Index:
     def before_tasks(self, table: TableState, partitions: Collection[str]) -> None:
         """Store index state that the tasks of a write need, for example hash rings of new partitions.
 
-        Called before the tasks start.
+        Called before the tasks start. The default does nothing.
 
         Args:
             partitions: the partition paths of the incoming rows.
@@ -159,12 +163,19 @@ class Index:
     def before_publish(self, files: WrittenFiles) -> int:
         """Store the locations of the rows in new files of a write or clustering; return the number of rows.
 
-        An error stops the commit. Lookups must ignore the new locations until the commit is on the timeline.
+        The default does nothing and returns 0. An error stops the commit. Lookups must ignore the new locations until the commit
+        is on the timeline.
+
+        Args:
+            files: the data files of the write or clustering.
         """
         return 0
 
     def after_publish(self, files: WrittenFiles) -> None:
-        """Update the index after the commit of a write or clustering was published. Must not raise an error."""
+        """Update the index after the commit of a write or clustering was published. The default does nothing.
+
+        Must not raise an error, because the commit cannot be undone any more.
+        """
 
     def after_rollback(
         self, table: TableState, instant: str, groups: Collection[tuple[str, str]], *, was_published: bool

@@ -19,7 +19,7 @@ RecordKeys: TypeAlias = "pa.Array[Any]"
 
 
 def is_compound(keys: RecordKeys) -> bool:
-    """Whether any of the record keys has a colon. If so, Hudi parses the keys as `column:value,column:value`."""
+    """Whether any of the record keys has a colon. If so, Hudi parses all of the keys as `column:value,column:value`."""
     return bool(pc.any(pc.match_substring(keys, ":")).as_py())
 
 
