@@ -84,6 +84,10 @@ class HttpSender:
     def _post(self, opener: OpenerDirector, message: Message, timeout_s: float) -> None:
         """Post a message once.
 
+        Args:
+            opener: posts the request.
+            timeout_s: the seconds to wait for the answer.
+
         Raises:
             _Failure: the server did not accept the message.
             MessageTooLarge: the server does not accept messages of this size.
@@ -199,7 +203,11 @@ def make_tls(options: Options) -> ssl.SSLContext:
 
 
 def _make_opener(tls: ssl.SSLContext | None) -> OpenerDirector:
-    """Return the object that posts requests, without redirects."""
+    """Return an object that posts HTTP requests. It follows no redirects.
+
+    Args:
+        tls: the TLS settings of https connections; None: the defaults.
+    """
     handlers: list[Any] = [_NoRedirects()]
     if tls is not None:
         handlers.append(HTTPSHandler(context=tls))

@@ -93,8 +93,8 @@ class KafkaSender:
 
         Args:
             error: why the brokers did not accept the message; None: they did not answer in time.
-            problems: errors of the connection. The last one is added to the message; first choice is a refused login, because
-                errors of the retries that follow it say only that no broker is there.
+            problems: errors of the connection. The last refused login among them is added to the message; if there is none, the
+                last error. After a refused login, later errors say only that no broker is there.
         """
         why = error.str() if error is not None else f"not confirmed within {self.timeout_s:g} s"
         telling = [problem for problem in problems if _is_about_login(problem)] or problems

@@ -92,7 +92,7 @@ def report_service(table: TableState, action: Action, *, duration_ms: int, files
 
 
 def report_plan(table: TableState, action: Action) -> None:
-    """Report that a plan was stored on the timeline, as Hudi does: of a compaction alone.
+    """Report that the plan of a compaction was stored on the timeline. As in Hudi, plans of other actions are not reported.
 
     An error of a reporter becomes a warning.
     """
@@ -105,6 +105,7 @@ def _report(table: TableState, event: str, named: Mapping[str, float]) -> None:
 
     Args:
         event: what the metrics are about, as the warning says it.
+        named: full name of each metric → its value.
     """
     try:
         for report in make_reporters(table.options, _prefix(table)):

@@ -122,7 +122,8 @@ def _stat_fields(stat: WriteStat, hudi_form: bool) -> dict[str, Any]:
     The column stats of a log file are `recordsStats` in a commit, as `{"val": …}`, and `columnStats` in the message.
 
     Args:
-        hudi_form: as in `write_message`.
+        hudi_form: whether to write fields whose Java type in Hudi is Option as Hudi does: without the value, only whether there
+            is one. If false, the value itself is written.
     """
     fields = stat_to_json(stat)
     if stat.log:

@@ -18,6 +18,9 @@ class OwnCallback(Hook):
     function: Callable[[CommitNotice], object]
 
     def after_commit(self, commit: PublishedCommit) -> None:
-        """Call the function with the notice of the commit. The caller makes an error of the function a warning."""
+        """Call the user's function with the notice of a commit. Do nothing after a compaction or clustering.
+
+        If the function raises an error, the caller turns it into a warning.
+        """
         if is_announced(commit):
             self.function(make_notice(self.table, commit))

@@ -45,7 +45,14 @@ def make_reporters(options: Options, prefix: str) -> list[Reporter]:
 
 
 def _make_reporter(options: Options, prefix: str) -> Reporter:
-    """Return the reporter of `hoodie.metrics.reporter.type`."""
+    """Return the reporter that `hoodie.metrics.reporter.type` names.
+
+    Args:
+        prefix: the job in Prometheus' push gateway if the options name no job.
+
+    Raises:
+        OptionError: a package that the reporter needs is not installed, its port cannot be used, or a label is wrong.
+    """
     kind = options[o.METRICS_REPORTER]
     if kind == "CONSOLE":
         return report_to_console
@@ -104,7 +111,7 @@ def _prometheus_name(name: str) -> str:
 
 
 def _import_prometheus() -> Any:
-    """Import Prometheus' client. Raise OptionError if it is not installed."""
+    """Import and return the module of Prometheus' client. Raise OptionError if it is not installed."""
     try:
         import prometheus_client
     except ImportError as e:
@@ -113,7 +120,7 @@ def _import_prometheus() -> Any:
 
 
 def _import_otel() -> Any:
-    """Import OpenTelemetry's metrics. Raise OptionError if they are not installed."""
+    """Import and return OpenTelemetry's module `metrics`. Raise OptionError if it is not installed."""
     try:
         from opentelemetry import metrics
     except ImportError as e:
@@ -140,7 +147,11 @@ def _serve_registry(port: int) -> Any:
 
 
 def _set_gauges(registry: Any, values: Mapping[str, float]) -> None:
-    """Set the gauges of a Prometheus registry to these values. A gauge that does not exist yet is created."""
+    """Set the gauges of a Prometheus registry to these values. A gauge that does not exist yet is created.
+
+    Args:
+        values: the values, by the names of the metrics.
+    """
     for name, value in values.items():
         _prometheus_gauge(registry, _prometheus_name(name)).set(value)
 
@@ -159,7 +170,7 @@ def _otel_gauge(provider: Any, name: str) -> Any:
 
 @cache
 def _process_suffix() -> str:
-    """Return a random text, the same for the whole process."""
+    """Return a random text that is added to the job in Prometheus' push gateway. It is the same for the whole process."""
     return clock.new_uuid()[:8]
 
 
@@ -171,6 +182,8 @@ def _pushed_registry(address: str, job: str, labels: tuple[tuple[str, str], ...]
 
     Args:
         address: the host and port of the gateway.
+        job: the job under which the gateway keeps the metrics.
+        labels: (name, value) pairs by which the gateway groups metrics, besides the job.
         is_deleted: whether to delete the job's metrics from the gateway when the process ends.
     """
     client = _import_prometheus()
@@ -184,8 +197,10 @@ def _push(address: str, job: str, labels: tuple[tuple[str, str], ...], is_delete
 
     Args:
         address: the host and port of the gateway.
+        job: the job under which the gateway keeps the metrics.
         labels: (name, value) pairs by which the gateway groups metrics, besides the job.
         is_deleted: whether to delete the job's metrics from the gateway when the process ends.
+        values: the metrics to set, by their names.
 
     Raises:
         OSError: the gateway cannot be reached, or refuses the metrics.

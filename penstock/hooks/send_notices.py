@@ -129,7 +129,7 @@ def send_messages(table: TableState, sender: Sender, names: Sequence[str], secon
 
     Args:
         names: the names of the messages' files, oldest commit first.
-        seconds: for how long further messages are sent.
+        seconds: for how long messages are sent. After that time no further one is sent.
 
     Raises:
         CallbackFailed: a message could not be delivered, or the time is over. It stays in the outbox, with the later ones.

@@ -13,6 +13,10 @@ def run_within(seconds: float, run: Callable[[], None]) -> None:
     the lookup of a name has no time-out at all. A function that has not returned in time is left to its thread, which does not
     keep the process from ending.
 
+    Args:
+        seconds: how long to wait.
+        run: the function.
+
     Raises:
         TimeoutError: the function did not return in time.
         BaseException: the error that the function raised.

@@ -112,7 +112,7 @@ def make_validators(context: HookContext) -> Hook | None:
 
 
 def _make_validator(name: str, options: Options) -> Validator:
-    """Return the validator of a name: one of Hudi's classes, or a function that a user registered."""
+    """Return the validator with a name: one of Hudi's SQL validators by its Java class, or a function that a user registered."""
     if name == o.EQUALITY_VALIDATOR:
         return SameResult(name, _split_queries(name, o.PRECOMMIT_EQUALITY_QUERIES, options))
     if name == o.INEQUALITY_VALIDATOR:
@@ -207,7 +207,7 @@ class OwnValidator:
     function: Callable[[TablePreview], Any]
 
     def __call__(self, preview: TablePreview) -> None:
-        """Raise ValidationFailed if the function refuses the commit."""
+        """Raise ValidationFailed unless the user's function returns None or True. The message has the text that it returns."""
         answer = self.function(preview)
         if answer is None or answer is True:
             return
@@ -273,12 +273,19 @@ def _show_single(values: list[str | None]) -> str:
 
 
 def _name_commit(preview: TablePreview) -> str:
-    """Return the commit in words, for an error."""
+    """Return the operation and instant of a commit in words, for an error."""
     return f"the {preview.notice.operation} at {preview.notice.instant} of {preview.notice.base_path}"
 
 
 def _refuse(name: str, preview: TablePreview, query: str, expected: str, found: str) -> ValidationFailed:
-    """Return the error of a query whose result is not the expected one."""
+    """Return the error of a validator whose query does not have the expected result.
+
+    Args:
+        name: the Java name of the validator.
+        preview: the table before and after the commit, for the message.
+        expected: the expected result, as text.
+        found: the result after the commit, as text.
+    """
     error = ValidationFailed(
         f"validator {name.rpartition('.')[2]} refuses {_name_commit(preview)}: the query {query!r} would return {found}; "
         f"expected {expected}. Nothing was written"
