@@ -27,7 +27,7 @@ class SyncPoint:
 
     Attributes:
         commit: the instant time of the table's newest completed write at the moment of the sync.
-        completion: the latest time at which a write had completed then.
+        completion: the latest of the times at which writes had completed by then.
     """
 
     commit: str = ""
@@ -96,7 +96,11 @@ def find_changes(state: SyncedState, since: SyncPoint, *, incremental: bool = Tr
 
 
 def _list_all(table: TableState) -> PartitionChanges:
-    """Return all partitions of the table, by listing its folders. Deleted partitions count as dropped before they are cleaned."""
+    """Return all partitions of the table, by listing its folders.
+
+    A partition counts as dropped if a delete_partition removed it and no later write wrote to it, even if its files are not
+    cleaned yet.
+    """
     deletes = {}
     for instant in table.timeline.filter(Action.REPLACE_COMMIT, state=State.COMPLETED):
         commit = read_metadata(table.storage, table.base_path, instant)
@@ -112,7 +116,7 @@ def _list_all(table: TableState) -> PartitionChanges:
 
 
 def _find_dropped(metadata: Mapping[Instant, CommitMetadata], cleaned: Mapping[str, str]) -> dict[str, None]:
-    """Return the partitions that were deleted and not written again, as the keys of a dict with the values None.
+    """Return the paths of the partitions that were deleted and not written again, as the keys of a dict whose values are None.
 
     Args:
         metadata: the completed writes to consider, each with its commit metadata.

@@ -33,6 +33,7 @@ def extract_values(name: str, path: str, fields: Sequence[str], *, decode: bool 
 
     Args:
         name: the name of the extractor, a key of `EXTRACTORS`.
+        path: the partition path.
         fields: the partition columns in the catalog.
         decode: whether values are URL-encoded in the path (`%3A` for `:`) and must be decoded.
 
@@ -103,7 +104,7 @@ def _hive_style(path: str) -> tuple[str, ...]:
 
 
 def _nothing(path: str) -> tuple[str, ...]:
-    """Return an empty tuple, for a table without partitions."""
+    """Return an empty tuple: a table without partition columns has no values."""
     return ()
 
 
@@ -123,6 +124,7 @@ def _join_numbers(path: str, digits: Sequence[int], expected: str) -> tuple[str,
     If all folders are Hive's default partition (the date is null), the value is the default partition. Hudi fails on these paths.
 
     Args:
+        path: the partition path.
         digits: the number of digits of each number.
         expected: the message of the ValueError that is raised for a path of another form.
     """

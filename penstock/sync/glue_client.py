@@ -112,6 +112,9 @@ class GlueClient:
         """Replace columns, formats and properties of a table's entry by those of `table`. Partitions keep their columns.
 
         Athena reads all partitions with the columns of the table, so the columns of partitions need no change.
+
+        Args:
+            cascade: ignored, for this reason.
         """
         with _explain(f"change table {database}.{table.name}"):
             found = self._tables.get((database, table.name))
@@ -139,13 +142,16 @@ class GlueClient:
         return [CatalogPartition(tuple(each["Values"]), each["StorageDescriptor"].get("Location") or "") for each in found]
 
     def _get_partitions(self, where: Mapping[str, str], wanted: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Return the partitions with the given values. Values that Glue did not get to are requested again.
+        """Return the partitions with the given values, as dicts of Glue's interface.
+
+        Glue may answer for some of the values only. The other values are then requested again.
 
         Args:
             where: the database and the table, as arguments of a request.
+            wanted: the values of each partition, as arguments of a request.
 
         Raises:
-            CatalogError: Glue gets to none of the values.
+            CatalogError: Glue answers for none of the values.
         """
         found: list[dict[str, Any]] = []
         while wanted:

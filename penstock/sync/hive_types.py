@@ -43,6 +43,7 @@ def hive_type(kind: Type, with_timestamps: bool) -> str:
     """Return the Hive type for a column's type, in lower case and without spaces, such as `array<bigint>`.
 
     Args:
+        kind: the column's type, of `schema/model.py`.
         with_timestamps: whether timestamps get the type timestamp; otherwise they get the type bigint.
     """
     match kind:

@@ -68,9 +68,9 @@ def open_client(tool: str, request: ClientRequest) -> CatalogClient:
 
 
 def sync_mode(options: Options) -> str:
-    """Return the mode of Hive sync: that of `hoodie.datasource.hive_sync.mode` if it is set.
+    """Return the mode of Hive sync, `hms`, `jdbc` or `hiveql`: the value of `hoodie.datasource.hive_sync.mode` if it is set.
 
-    Otherwise `jdbc`, or `hiveql` if `hoodie.datasource.hive_sync.use_jdbc` is false.
+    If it is not set: `jdbc`, or `hiveql` if `hoodie.datasource.hive_sync.use_jdbc` is false.
     """
     mode = options[o.HIVE_SYNC_MODE]
     if mode is not None:

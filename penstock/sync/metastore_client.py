@@ -95,6 +95,9 @@ class MetastoreClient:
         """Replace columns, formats and properties of a table's entry by those of `table`.
 
         What a `CatalogTable` has no field for, such as the owner, stays in the entry.
+
+        Args:
+            cascade: whether the columns changed. Then the partitions get the new columns too.
         """
         found = self._tables.get((database, table.name))
         if found is None:

@@ -20,7 +20,10 @@ LAST_COMPLETION = "last_commit_completion_time_sync"
 
 @dataclass(frozen=True)
 class TablePlan:
-    """The changes that a sync makes to a table's entry in the catalog, before it changes the entry's partitions."""
+    """The changes that a sync makes to a table's entry in the catalog, before it changes the entry's partitions.
+
+    `table` is the entry as it will be afterwards. `changes` says in words what changes; empty if nothing does.
+    """
 
     #: The table as it is afterwards.
     table: CatalogTable

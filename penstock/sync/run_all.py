@@ -88,7 +88,7 @@ def check_tools_before_commit(table: TableState, commit: CommitMetadata, spark: 
 
 
 def find_spark_version(spark: SparkSession | None) -> str:
-    """Return the version of Spark: that of the session, otherwise of the installed PySpark; empty if there is neither."""
+    """Return the version of Spark: that of the session, otherwise that of the installed PySpark; empty if neither exists."""
     if spark is not None:
         return str(spark.version)
     try:
@@ -139,9 +139,12 @@ def _open(
 
 @contextmanager
 def _explained(tool: str) -> Iterator[None]:
-    """Turn an error that is not Penstock's, such as that of a client of a user, into a CatalogError.
+    """Convert errors inside the `with` block that are not Penstock's, such as those of a user's client, to CatalogErrors.
 
-    Then the next tool still runs, and a check before a commit does not stop it.
+    So the next tool still runs, and a check before a commit does not stop the commit.
+
+    Args:
+        tool: the name of the sync tool, for the message.
     """
     try:
         yield

@@ -235,10 +235,10 @@ def _has_formatted_paths(table: TableState) -> bool:
 
 
 def _name(options: Options, option: o.Option[str], otherwise: str) -> str:
-    """Return the value of an option if the user set it, otherwise the text `otherwise`."""
+    """Return the value of an option if the user set it, otherwise `otherwise`."""
     return options[option] if options.is_set(option) else otherwise
 
 
 def _split(text: str) -> list[str]:
-    """Return the parts of a comma-separated list, in lower case and without backticks."""
+    """Return the items of a comma-separated list, in lower case and without backticks."""
     return [part.strip().replace("`", "").lower() for part in text.split(",") if part.strip()]

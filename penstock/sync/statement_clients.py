@@ -81,7 +81,7 @@ class SessionClient(MetastoreClient):
             self.alter_table(database, replace(found, **changed))  # type: ignore[arg-type]
 
     def run(self, statement: str) -> None:
-        """Run a statement.
+        """Run a SQL statement that creates or changes an entry of the catalog.
 
         Raises:
             CatalogError: the server refuses the statement.
@@ -103,9 +103,11 @@ class HiveServerClient(SessionClient):
 
     @classmethod
     def connect(cls, metastore: Metastore, server: HiveServer, answer_s: float) -> HiveServerClient:
-        """Connect to HiveServer2.
+        """Connect to HiveServer2 and return the client.
 
         Args:
+            metastore: the connection to the Hive metastore, for what the client does without statements.
+            server: the address and login of HiveServer2.
             answer_s: how many seconds to wait for each answer.
 
         Raises:
@@ -260,7 +262,7 @@ def literal(text: str) -> str:
 
 
 def _columns(columns: Sequence[CatalogColumn]) -> str:
-    """Return columns as a list of names and types for a statement."""
+    """Return columns as a list of names, types and comments for a SQL statement."""
     listed = []
     for column in columns:
         comment = f" COMMENT {literal(column.comment)}" if column.comment else ""
@@ -276,6 +278,10 @@ def _buckets(buckets: Buckets) -> str:
 
 
 def _spec(table: CatalogTable, values: Sequence[str]) -> str:
-    """Return the keys and values of a partition as a statement names them."""
+    """Return the keys and values of a partition as a SQL statement names them: `key='value', key='value'`.
+
+    Args:
+        values: the values, in the order of the partition keys.
+    """
     keys = [key.name for key in table.partition_keys]
     return ", ".join(f"{quote(key)}={literal(value)}" for key, value in zip(keys, values, strict=True))

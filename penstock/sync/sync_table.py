@@ -44,7 +44,7 @@ def load_settings(table: TableState, spark_version: str = "", schema: str | None
         schema: the Avro schema to register, as JSON; None: the schema of the last commit.
 
     Raises:
-        CatalogError: the table has no schema yet.
+        CatalogError: the table has no schema yet, and `schema` is None.
         OptionError: an option has a wrong form.
     """
     schema = schema or read_table_schema(table)
@@ -80,6 +80,7 @@ def check_sync(settings: SyncSettings, client: CatalogClient, paths: Sequence[st
     replace those in the catalog.
 
     Args:
+        client: the client of the catalog.
         paths: the partition paths of the commit.
 
     Raises:
