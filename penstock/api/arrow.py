@@ -174,7 +174,7 @@ class ArrowMethods(TableHandle):
     ) -> Scan:
         """Return the rows written after `since`, up to and including `until`, to be read without Spark.
 
-        These are the rows of `read_changes`: each with its last values, without deleted ones. Pass the greatest
+        A row that changed twice is returned once, with its last values. Deleted rows are not returned. Pass the greatest
         `_hoodie_commit_time` as `since` of the next call.
 
         Args:
@@ -202,7 +202,12 @@ class ArrowMethods(TableHandle):
         return self._scan(moments, {**(options or {}), o.QUERY_TYPE.key: "incremental"}, columns, where, partitions, threads)
 
     def to_arrow(self, columns: Sequence[str] | None = None, where: Where | None = None, **more: Any) -> pa.Table:
-        """Return the rows of the table as an Arrow table, without Spark. The arguments are those of `scan`.
+        """Return the rows of the table as an Arrow table, without Spark.
+
+        Args:
+            columns: the columns to return, in this order; None: all.
+            where: the condition that rows must fulfil, as for `scan`; None: all rows.
+            more: other arguments of `scan`: `as_of`, `partitions`, `options`, `threads`.
 
         Example:
             >>> table.to_arrow(columns=["id"], where=[("fare", ">", 3)]).to_pylist()
@@ -211,7 +216,12 @@ class ArrowMethods(TableHandle):
         return self.scan(columns, where, **more).to_arrow()
 
     def to_pandas(self, columns: Sequence[str] | None = None, where: Where | None = None, **more: Any) -> pandas.DataFrame:
-        """Return the rows of the table as a DataFrame of pandas, without Spark. The arguments are those of `scan`.
+        """Return the rows of the table as a DataFrame of pandas, without Spark.
+
+        Args:
+            columns: the columns to return, in this order; None: all.
+            where: the condition that rows must fulfil, as for `scan`; None: all rows.
+            more: other arguments of `scan`: `as_of`, `partitions`, `options`, `threads`.
 
         Example:
             >>> len(table.to_pandas())
@@ -220,7 +230,12 @@ class ArrowMethods(TableHandle):
         return self.scan(columns, where, **more).to_pandas()
 
     def to_polars(self, columns: Sequence[str] | None = None, where: Where | None = None, **more: Any) -> polars.DataFrame:
-        """Return the rows of the table as a DataFrame of polars, without Spark. The arguments are those of `scan`.
+        """Return the rows of the table as a DataFrame of polars, without Spark.
+
+        Args:
+            columns: the columns to return, in this order; None: all.
+            where: the condition that rows must fulfil, as for `scan`; None: all rows.
+            more: other arguments of `scan`: `as_of`, `partitions`, `options`, `threads`.
 
         Example:
             >>> table.to_polars(columns=["id", "fare"]).height
@@ -229,7 +244,12 @@ class ArrowMethods(TableHandle):
         return self.scan(columns, where, **more).to_polars()
 
     def to_duckdb(self, columns: Sequence[str] | None = None, where: Where | None = None, **more: Any) -> duckdb.DuckDBPyRelation:
-        """Return the rows of the table as a relation of DuckDB, without Spark. The arguments are those of `scan`.
+        """Return the rows of the table as a relation of DuckDB, without Spark.
+
+        Args:
+            columns: the columns to return, in this order; None: all.
+            where: the condition that rows must fulfil, as for `scan`; None: all rows.
+            more: other arguments of `scan`: `as_of`, `partitions`, `options`, `threads`.
 
         Example:
             >>> table.to_duckdb().count("*").fetchall()
@@ -246,17 +266,19 @@ class ArrowMethods(TableHandle):
         partitions: Sequence[str] | None,
         threads: int | None,
     ) -> Scan:
-        """Plan a query with the arguments of `scan` or `changes`, and return its rows.
+        """Plan a query of the rows of the table, and return its result as a `Scan`, which reads no row yet.
 
         Args:
             moments: option key → time of the query. The options are those for as of, begin and end.
+            where: the condition that rows must fulfil; None: all rows.
+            threads: how many file slices are read at once; None: as many as the machine has cores.
         """
         condition = _as_expression(where)
         state = self._state()
         query = make_query(self.path, state, moments, options, columns, partitions)
 
         def make_scan(plan: QueryPlan) -> ArrowScan:
-            """Return the rows of a plan."""
+            """Return the rows that a query plan reads, as an Arrow scan. Nothing is read yet."""
             return scan_arrow(read_log_headers(plan, for_spark=False), columns, condition, threads)
 
         return Scan(plan_until_it_holds(query, replace(state, options=query.options), make_scan))

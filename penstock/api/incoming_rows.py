@@ -144,7 +144,7 @@ def _as_arrow(rows: Any, kind: str, columns: StructType) -> pa.Table:
     """Return rows in the memory of this process as an Arrow table.
 
     Args:
-        kind: what `_kind_of` returns for the rows.
+        kind: the library and class name of the rows, such as `pandas.DataFrame`.
         columns: the table's columns.
 
     Raises:
@@ -269,7 +269,11 @@ def _with_integers_of(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:
 
 
 def _with_integers_of_field(field: pa.Field, wanted: pa.DataType) -> pa.Field:
-    """Return a field of a struct with the integers of the field of the same name in the struct `wanted`."""
+    """Return a field of a struct with its integers, also nested ones, in the integer types of the table's struct.
+
+    Args:
+        wanted: the table's struct. Its field of the same name has the types. If it lacks the field, `field` is returned.
+    """
     number = wanted.get_field_index(field.name)
     return field if number < 0 else field.with_type(_with_integers_of(field.type, wanted.field(number).type))
 

@@ -110,10 +110,11 @@ class ReadMethods(TableHandle):
         partitions: Sequence[str] | None,
         equals: Mapping[str, object] | None,
     ) -> DataFrame:
-        """Open a query with the arguments of `read` or `read_changes`, and return its DataFrame.
+        """Open a query of the rows of the table, and return its lazy DataFrame.
 
         Args:
             moments: option key → time of the query. The options are those for as of, begin and end.
+            equals: column → the value that rows must have; None: all rows.
         """
         from penstock.door.read import open_query
 

@@ -64,7 +64,7 @@ class Commit:
 
     @staticmethod
     def of(instant: str, metadata: CommitMetadata, seconds: float | None = None) -> Commit:
-        """Return the `Commit` of a completed write, with the write stats of its metadata added up.
+        """Return the `Commit` of a completed write, with counts added up from the write stats in its metadata.
 
         Args:
             instant: the instant time of the write.

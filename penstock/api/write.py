@@ -294,7 +294,13 @@ class WriteMethods(TableHandle):
         options: Mapping[str, object] | None,
         more: Mapping[str, object] | None = None,
     ) -> Commit:
-        """Run one write operation on the existing table, and return its commit. The arguments are those of `_write`."""
+        """Run one write operation on the existing table, and return its commit.
+
+        Args:
+            rows: the rows, as a DataFrame of Spark; or a function that returns it when it is called with the opened table.
+            options: the options that the caller passed; None: no options.
+            more: further options, which override `options`.
+        """
         from penstock.door.write import write
 
         given = {**self._given(operation, options), **(more or {})}
