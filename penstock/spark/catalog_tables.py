@@ -45,14 +45,17 @@ _QUERY = re.compile(r"\s*(?:select|with|from|\()", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class TableName:
-    """The name of a table of the Hive catalog."""
+    """The name of a table in the Hive catalog: its database and its own name."""
 
     database: str
     table: str
 
     @property
     def view(self) -> str:
-        """The name of the view that stands for the table in queries. The length tells where the name of the database ends."""
+        """The name of the view that stands for the table in queries.
+
+        It holds the length of the database's name, so that no two tables have the same view.
+        """
         return f"penstock_{len(self.database)}_{self.database}__{self.table}"
 
 
@@ -149,7 +152,10 @@ def _quote(name: str) -> str:
 
 
 def _make_view(session: Any, name: str) -> TableName | None:
-    """Create a temporary view of a Hudi table of the catalog, and return the table's name; None if it is none."""
+    """Create a temporary view of a Hudi table of the catalog, and return the table's name.
+
+    Return None if the name is not that of a Hudi table of the catalog, or is that of a temporary view.
+    """
     parsed = parse_name(session, name)
     if parsed is None or ("." not in name and _is_temporary_view(session, parsed.table)):
         return None
@@ -171,6 +177,9 @@ def _is_common_table(code: str, name: str) -> bool:
 
     If the query only looks as if it had this expression, Spark looks the name up and fails. That is an error, but never wrong
     rows.
+
+    Args:
+        code: the query, with blanks in place of comments and string literals.
     """
     parts = _parts(name)
     if len(parts) > 1:
@@ -180,7 +189,12 @@ def _is_common_table(code: str, name: str) -> bool:
 
 
 def _find_table(session: Any, name: TableName) -> CatalogTable | None:
-    """Look a table up in the session's metastore."""
+    """Return the entry of a table in the session's Hive metastore; None if there is none.
+
+    Raises:
+        CatalogError: the metastore does not answer.
+        Unsupported: the address of the metastore is not known.
+    """
     uris = session.conf.get(_URIS, None) or session.conf.get("hive.metastore.uris", None)
     if not uris:
         raise Unsupported(

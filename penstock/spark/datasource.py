@@ -151,8 +151,8 @@ def wrap_spark_object(original: Any, mixin: type, notes: dict[str, Any]) -> Any:
     """Return a copy of Spark's reader, writer or catalog whose class also inherits from the mixin.
 
     Args:
-        original: Spark's reader or writer.
-        mixin: `HudiReader` or `HudiWriter`.
+        original: Spark's reader, writer or catalog.
+        mixin: the class to inherit from, such as `HudiReader` or `HudiWriter`.
         notes: the dict in which the mixin records format, options and mode; it becomes `_recorded`.
     """
     kind = type(original)

@@ -22,7 +22,7 @@ _HUDI_REGISTRATOR = "Hoodie"
 
 
 def settle_hudi_settings(spark: SparkSession) -> None:
-    """Unset Hudi's catalog if its class is missing, with a warning.
+    """Unset `spark.sql.catalog.spark_catalog`, with a warning, if it names Hudi's catalog and that class is missing.
 
     Raises:
         Unsupported: Hudi's Kryo registrator is set and its class is missing. A running session cannot change this setting.

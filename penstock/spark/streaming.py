@@ -93,7 +93,11 @@ class HudiStreamWriter(CallRecorder):
         return self._start_hudi(target, given)
 
     def _is_hudi(self, source: str | None = None) -> bool:
-        """Whether Penstock handles the stream: its format is Hudi's, and Penstock is enabled on its session."""
+        """Whether Penstock handles the stream: its format is Hudi's, and Penstock is enabled on its session.
+
+        Args:
+            source: the format that `start` was called with; None: the format that was set on the writer.
+        """
         return _is_ours(source, self._recorded)
 
     def _note(self, output_mode: str | None, partition_by: Any, name: str | None) -> None:
