@@ -203,7 +203,7 @@ def _check_value(option: Option[Any], name: str, text: str) -> str:
 
     Raises:
         OptionError: the value is not allowed or does not parse.
-        Unsupported: Penstock does not support the value, whatever other options say.
+        Unsupported: Penstock refuses the value, whatever values other options have.
     """
     is_alias = name.lower() != option.key.lower()
     if is_alias:
@@ -217,7 +217,10 @@ def _check_value(option: Option[Any], name: str, text: str) -> str:
 
 
 def _refuse_unsupported(options: Options) -> None:
-    """Raise Unsupported if another option turns on a feature that uses a value which is refused for that feature only."""
+    """Raise Unsupported if an option has a value that Penstock refuses only while a feature is on, and the feature is on.
+
+    Other options turn the feature on: those of `Option.refused_if`.
+    """
     for key, text in options.raw.items():
         option = CATALOGUE.get(key)
         if option is not None and any(_has_value(options, *condition) for condition in option.refused_if):
@@ -283,7 +286,10 @@ def _warn_ignored(options: Options) -> None:
 
 
 def _is_used(option: Option[Any], options: Options) -> bool:
-    """Whether an option has its effect: another option, `option.used_if`, has the value that this needs."""
+    """Whether an option that is usually ignored has an effect, because another option has the value in `option.used_if`.
+
+    False if `option.used_if` is not set.
+    """
     return option.used_if is not None and _has_value(options, *option.used_if)
 
 
@@ -295,7 +301,7 @@ def _has_value(options: Options, key: str, value: str) -> bool:
 def _find_nearest(lower: str) -> str | None:
     """Return the key or alias that a user may have meant by an unknown key, given in lower case; None if none is similar.
 
-    The first of these that exists: the option for the same purpose as that of another table format, a key that ends with the
+    The first of these that exists: the option with the purpose that the key has in another table format, a key that ends with the
     unknown key (the user left out its beginning), or the most similar key.
     """
     if lower in _NAMES_ELSEWHERE:

@@ -81,7 +81,10 @@ def _commits_to_keep(options: Options) -> str | None:
 
 
 def _two_retentions(options: Options) -> str | None:
-    """Check that at most one retention option is set, if no cleaning policy is. Returns the problem; None if there is none."""
+    """Check that at most one retention option is set, if no cleaning policy is. Returns the problem; None if there is none.
+
+    Retention options say how much a clean keeps, such as hoodie.cleaner.commits.retained.
+    """
     given = [f"{option.key}={options[option]}" for option, _ in retentions_given(options)]
     if options.is_set(CLEANER_POLICY) or len(given) < 2:
         return None

@@ -107,5 +107,8 @@ def cleaning_policy(options: Options) -> str:
 
 
 def retentions_given(options: Options) -> list[tuple[Option[int], str]]:
-    """Return (option, cleaning policy that uses it) for each retention option that is set."""
+    """Return (option, cleaning policy that uses it) for each option that is set and says how much a clean keeps.
+
+    An example is hoodie.cleaner.commits.retained, which the policy KEEP_LATEST_COMMITS uses.
+    """
     return [(option, policy) for option, policy in _POLICY_OF if options.is_set(option)]

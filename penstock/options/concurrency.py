@@ -27,7 +27,10 @@ def _lock_option(
     A single writer takes no lock. If the option is set nevertheless, a warning says that it has no effect.
 
     Args:
-        key: the key of the option after `hoodie.write.lock.`; so are the `aliases`.
+        key: the key of the option without `hoodie.write.lock.`. The aliases are without this prefix too.
+        parse: converts the string that a user set to a value.
+        doc: the description in `docs/options.md`.
+        allowed: the values that Hudi allows; None: any value that parses.
     """
     return Option(
         f"{_LOCK}{key}",

@@ -134,13 +134,13 @@ class Option(Generic[T]):
         return self.is_also_supported is not None and self.is_also_supported(value)
 
     def require_support(self, raw: str) -> None:
-        """Raise Unsupported if Penstock refuses the value `raw`. The message says what to do instead."""
+        """Raise Unsupported if Penstock refuses the value `raw`. Nothing is raised for a value that is supported or ignored."""
         if self.ignored or self.supports(raw):
             return
         raise Unsupported(f"option '{self.key}' is {self.shown(raw)}, which Penstock does not support: {self.way_out}")
 
     def ignores(self, raw: str) -> bool:
-        """Whether the value `raw`, which has an effect in Hudi, is accepted without effect in Penstock."""
+        """Whether Penstock accepts the value `raw` although it does not support it: the value then has no effect."""
         return bool(self.ignored or self.refused_if) and not self.supports(raw)
 
     @property
@@ -175,7 +175,7 @@ class Option(Generic[T]):
 
 @dataclass(frozen=True)
 class Family:
-    """All option keys that begin with `prefix` and are not in the catalogue, as a single row of the page `docs/options.md`.
+    """All option keys that begin with `prefix` and that the catalogue does not list one by one: one row of `docs/options.md`.
 
     `status` says what Penstock does with these options.
     """
@@ -213,7 +213,10 @@ class Options:
         return option.read(raw)
 
     def require_support(self, *options: Option[Any]) -> None:
-        """Raise Unsupported if the value of one of these options is refused. For options that a feature does not read."""
+        """Raise Unsupported if the value of one of these options is refused.
+
+        Reading an option raises this error too. So this method is for options that a feature depends on, but does not read.
+        """
         for option in options:
             if option.key in self._raw:
                 option.require_support(self._raw[option.key])
