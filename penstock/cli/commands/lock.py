@@ -17,7 +17,7 @@ def commands() -> typer.Typer:
 
 
 def show(path: str = PATH, option: list[str] = OPTION) -> None:
-    """Print who holds the lock, since when, from which host and for which instant."""
+    """Print who holds the lock of the table, since when, from which host and for which instant; `free` if no writer does."""
     holder = penstock.Table.open(path).lock(parse_options(option))
     typer.echo(f"held by {holder.describe()}" if holder else "free")
 
@@ -27,7 +27,7 @@ def break_(
     option: list[str] = OPTION,
     yes: bool = typer.Option(False, "--yes", help="Do not ask."),
 ) -> None:
-    """Take the lock away from its holder, which must be a dead writer. Asks for confirmation first."""
+    """Take the lock away from its holder, which must be a dead writer. Asks for confirmation first, unless `--yes` is set."""
     table = penstock.Table.open(path)
     options = parse_options(option)
     holder = table.lock(options)
