@@ -40,8 +40,9 @@ def merger(name: str) -> Callable[[F], F]:
 
     The function is called as `function(old, new)` and returns an Arrow table. Row i of all three has the same key. Their columns
     are those of the Hudi table, without Hudi's meta columns. The returned table may have one more, the boolean column
-    `_hoodie_is_deleted`, which is true for keys to delete. As with `penstock.payload`, the function has to be associative, and
-    deletes never reach it. But rows of new keys are stored without a call of the function.
+    `_hoodie_is_deleted`, which is true for keys to delete. Rows of a batch, and of a log, are merged with one another in the same
+    way, so the function has to be associative. Deletes never reach the function. But rows of new keys are stored without a call
+    of the function.
 
     Args:
         name: the value of `hoodie.datasource.write.payload.class` that chooses the function; or, with
