@@ -51,7 +51,11 @@ def new_uuid() -> str:
 
 
 def derive_uuid(seed: str, name: str) -> str:
-    """Return the id that belongs to a name. The same seed, itself an id, and name always have the same id."""
+    """Return the UUID that belongs to a name: the same seed and name always have the same UUID.
+
+    Args:
+        seed: a UUID, as text.
+    """
     return str(uuid.uuid5(uuid.UUID(seed), name))
 
 

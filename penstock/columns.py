@@ -58,7 +58,9 @@ def _conform_field(value: Column, source: StructType, field: str, target: DataTy
 
 
 def _cast(value: Column, source: DataType, target: DataType, name: str) -> Column:
-    """Return an expression that casts a value, and raises an error for a value that the target type cannot hold.
+    """Return an expression that yields a value of type `source` cast to the type `target`.
+
+    The expression raises SchemaError for a value that `target` cannot hold. Null stays null.
 
     Args:
         name: the name of the column, for the error message.
@@ -78,14 +80,14 @@ def _cast(value: Column, source: DataType, target: DataType, name: str) -> Colum
 
 
 def _decode(value: Column) -> Column:
-    """Return an expression that reads bytes as UTF-8. Bytes that are no text become U+FFFD, as in Hudi."""
+    """Return an expression that yields bytes as a string, read as UTF-8. Bytes that are no text become U+FFFD, as in Hudi."""
     if hasattr(F, "make_valid_utf8"):
         return F.make_valid_utf8(value.cast("string"))
     return F.decode(value, "UTF-8")  # in PySpark 3.5; in PySpark 4 it raises an error for such bytes
 
 
 def _try_cast(value: Column, target: DataType) -> Column:
-    """Return an expression that casts a value; null if the target type cannot hold the value."""
+    """Return an expression that yields a value cast to the type `target`; null if that type cannot hold the value."""
     if hasattr(Column, "try_cast"):  # asked of the class: every attribute of a Column object is a field of the value
         return value.try_cast(target)
     # PySpark 3.5 has try_cast only in SQL, where a lambda is the way to pass a column in.
@@ -102,5 +104,5 @@ def _can_fail(source: DataType, target: DataType) -> bool:
 
 
 def _whole_digits(decimal: DecimalType) -> int:
-    """Return the number of digits before the decimal point."""
+    """Return the number of digits that a decimal type has before the decimal point."""
     return decimal.precision - decimal.scale

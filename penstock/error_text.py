@@ -52,9 +52,9 @@ def read_error(error: PenstockError, place: str) -> PenstockError:
 
 
 def marked_ends(kind: type[PenstockError] = RecordKeyError) -> tuple[str, str]:
-    """Return the markers to put before and after an error message, by which `typed_error` finds it in Spark's text.
+    """Return the markers to put before and after an error message, by which it is found in the text of a Spark exception.
 
     Args:
-        kind: the class of the error that `typed_error` makes of the message.
+        kind: the class of the Penstock error that is raised with the message.
     """
     return f"{_OPEN}{kind.__name__}|", f"|penstock{_CLOSE}"

@@ -221,7 +221,12 @@ def describe_thrift_error(error: BaseException) -> str:
 
 
 def _open(types: Any, host: str, port: int, answer_s: float) -> Any:
-    """Open a connection and return thriftpy2's client."""
+    """Open a connection to a Hive metastore and return thriftpy2's client.
+
+    Args:
+        types: the module with the structs and exceptions of `METASTORE_IDL`.
+        answer_s: how many seconds to wait for each answer.
+    """
     from thriftpy2.protocol import TCyBinaryProtocolFactory
     from thriftpy2.thrift import TClient
     from thriftpy2.transport import TCyBufferedTransportFactory, TSocket

@@ -60,7 +60,7 @@ def catch_interrupts(cancel_jobs: Callable[[], object]) -> Iterator[None]:
     def handle(number: int, frame: FrameType | None) -> None:
         """Note the interrupt, cancel the jobs and raise KeyboardInterrupt.
 
-        At the first Ctrl-C inside a call of the JVM raise nothing: the call fails when its jobs are cancelled.
+        At the first Ctrl-C inside a call of the JVM no error is raised: the call fails when its jobs are cancelled.
         """
         is_first = not _due.is_set()
         _due.set()
@@ -83,7 +83,10 @@ def catch_interrupts(cancel_jobs: Callable[[], object]) -> Iterator[None]:
 
 
 def _find_handler() -> Any:
-    """Return the handler of SIGINT if `catch_interrupts` may replace it; otherwise None."""
+    """Return Python's or PySpark's handler of SIGINT, which `catch_interrupts` may replace.
+
+    Return None in a thread other than the main thread, and if the program has set its own handler.
+    """
     if threading.current_thread() is not threading.main_thread():
         return None
     handler = signal.getsignal(signal.SIGINT)

@@ -204,14 +204,27 @@ class _Display(ABC):
         self._watcher: threading.Thread | None = None
 
     def begin(self, title: str, doing: str, tasks: TaskProgress | None) -> None:
-        """Show that a stage has begun, and start the thread that updates it."""
+        """Show that a stage has begun, and start the thread that updates it.
+
+        Args:
+            title: the operation and the table, such as "upsert trips".
+            doing: the activity of the stage, such as "merging into 3 file groups".
+            tasks: the tasks of the stage, to show how many have begun; None: no number is shown.
+        """
         self._over.clear()
         self._begin_stage(title, doing)
         self._watcher = threading.Thread(target=self._watch, args=(title, doing, tasks), daemon=True)
         self._watcher.start()
 
     def end(self, title: str, doing: str, seconds: float, notes: StageNotes) -> None:
-        """Stop the thread, and show that the stage has ended."""
+        """Stop the thread, and show that the stage has ended.
+
+        Args:
+            title: the operation and the table, such as "upsert trips".
+            doing: the activity of the stage, such as "merging into 3 file groups".
+            seconds: for how long the stage ran.
+            notes: the rows and bytes that the stage processed.
+        """
         self._over.set()
         if self._watcher is not None:
             self._watcher.join()
@@ -220,10 +233,22 @@ class _Display(ABC):
 
     @abstractmethod
     def close(self, title: str, outcome: str, details: str) -> None:
-        """Show the outcome of the whole operation."""
+        """Show the outcome of the whole operation.
+
+        Args:
+            title: the operation and the table, such as "upsert trips".
+            outcome: how the operation ended, such as "done in 1.20 s".
+            details: a list of the stages.
+        """
 
     def _watch(self, title: str, doing: str, tasks: TaskProgress | None) -> None:
-        """Update the display of the running stage until the stage has ended. Runs in a thread."""
+        """Update the display of the running stage until the stage has ended. Runs in a thread.
+
+        Args:
+            title: the operation and the table, such as "upsert trips".
+            doing: the activity of the stage, such as "merging into 3 file groups".
+            tasks: the tasks of the stage, to show how many have begun; None: no number is shown.
+        """
         began = clock.monotonic_s()
         while not self._over.wait(_REFRESH_EVERY_S):
             with suppress(Exception):  # counting may fail, as a listing of markers does: the operation must not
@@ -241,13 +266,20 @@ class _Display(ABC):
         """Show how far the running stage has come.
 
         Args:
+            doing: the activity of the stage, such as "merging into 3 file groups".
             counted: how many of its tasks have begun, such as "3 of 8"; empty: not known.
             seconds: for how long the stage has run.
         """
 
     @abstractmethod
     def _end_stage(self, title: str, doing: str, seconds: float, notes: StageNotes) -> None:
-        """Show that a stage has ended."""
+        """Show that a stage has ended.
+
+        Args:
+            doing: the activity of the stage, such as "merging into 3 file groups".
+            seconds: for how long the stage ran.
+            notes: the rows and bytes that the stage processed.
+        """
 
 
 class _TerminalDisplay(_Display):
@@ -281,7 +313,10 @@ class _TerminalDisplay(_Display):
 
 
 def _mark_up(title: str, style: str, doing: str) -> str:
-    """Return the begin of a line in the markup of rich. Brackets in the name of a table are text, not markup."""
+    """Return the beginning of a line (operation, stage) in the markup of the library rich.
+
+    Brackets in the name of a table are text, not markup.
+    """
     from rich.markup import escape
 
     return f"[{style}]{escape(make_printable(title))}[/{style}]  {escape(doing)}"
@@ -301,7 +336,7 @@ class _NotebookDisplay(_Display):
         self._is_closed = False
 
     def close(self, title: str, outcome: str, details: str) -> None:
-        """Replace the line by the summary."""
+        """Replace the operation's line by its outcome and a list of its stages."""
         self._show(title, outcome, details)
         self._is_closed = True
 
@@ -318,7 +353,13 @@ class _NotebookDisplay(_Display):
         """Show nothing: the next stage or the summary follows."""
 
     def _show(self, title: str, text: str, details: str = "") -> None:
-        """Display the line, or replace the displayed one."""
+        """Display the operation's line in the notebook, or replace the displayed line.
+
+        Args:
+            title: the operation and the table, such as "upsert trips".
+            text: the activity or the outcome.
+            details: the end of the line, which HTML shows paler.
+        """
         from IPython.display import DisplayHandle
 
         content = _format_line(title, text, details)

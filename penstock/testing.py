@@ -212,7 +212,7 @@ class _Trial:
         return {"f(None, f(a, b))": f(None, f(a, b)), "f(f(None, a), b)": f(f(None, a), b)}
 
     def _join(self, old: _Rows | None, new: _Rows) -> _Rows:
-        """Return f(old, new) for each key, where f is the merge function under test.
+        """Return f(old, new) for each key, where f is the merge function under test: the merged row, or a deleted key.
 
         If the old row is deleted, the new row is merged as the first row of its key, as in batches and logs.
 
