@@ -37,7 +37,10 @@ from penstock.write.tasks.task import UpsertRules
 
 @dataclass(frozen=True)
 class KeptFiles:
-    """The partitions whose files a retry keeps. Nothing is kept in a first attempt."""
+    """What a retry of a write keeps from the first attempt: the partitions whose files it copies instead of writing them again.
+
+    Empty in the first attempt itself.
+    """
 
     #: The partitions of which no file group is planned again.
     partitions: frozenset[str] = frozenset()
@@ -61,9 +64,12 @@ class KeptFiles:
         return tuple(piece for piece in pieces if piece.path in self.partitions)
 
     def add_to(self, task_plan: TaskPlan) -> TaskPlan:
-        """Return a plan with the workload profile of the kept files too, and with their number among its counts.
+        """Return a task plan that also covers the kept files: with their workload profile, and their number as the count `kept`.
 
-        Return the plan of a first attempt unchanged.
+        In a first attempt the plan is returned unchanged.
+
+        Args:
+            task_plan: the plan of the partitions that are written again.
         """
         if not self.instant:
             return task_plan
@@ -71,7 +77,11 @@ class KeptFiles:
         return replace(task_plan, profile=profile, index_counts={**task_plan.index_counts, "kept": len(self.stats)})
 
     def make_tasks(self, settings: FileSettings) -> list[KeepTask]:
-        """Return the tasks that copy the files, one per file group, the largest first."""
+        """Return the tasks that copy the kept files, one per file group, the largest first.
+
+        Args:
+            settings: the settings of the copies.
+        """
         by_group: dict[GroupId, list[WriteStat]] = {}
         for stat in self.stats:
             by_group.setdefault((stat.partition_path or "", stat.file_id), []).append(stat)
@@ -81,7 +91,7 @@ class KeptFiles:
 
 @dataclass(frozen=True)
 class _Finished:
-    """An attempt whose tasks have all ended."""
+    """An attempt of a write whose tasks have all ended: what it read, and which files it wrote."""
 
     time: str
     #: The timeline on which its tasks were planned.
@@ -94,7 +104,11 @@ class _Finished:
 
 
 class FirstAttempt:
-    """Remembers the first attempt of a write. Of a write that cannot keep files, nothing is remembered."""
+    """Remembers what the first attempt of a write read and wrote, so that a retry after a conflict can keep some of its files.
+
+    Some writes cannot keep files, for example those with a global index. Of these nothing is remembered, and a retry writes all
+    files again.
+    """
 
     def __init__(self) -> None:
         self._finished: _Finished | None = None
@@ -102,10 +116,13 @@ class FirstAttempt:
         self._has_lost = False
 
     def remember(self, write: WriteContext, rules: UpsertRules, task_plan: TaskPlan, stats: Sequence[WriteStat]) -> None:
-        """Remember what the tasks of the first attempt read and wrote. Do nothing in a later attempt.
+        """Remember what the tasks of the first attempt read and wrote.
+
+        Do nothing in a later attempt, or if a retry of this write cannot keep files.
 
         Args:
             write: the context with the timeline on which the tasks were planned.
+            task_plan: the tasks of the attempt, which have all ended.
             stats: the write stats of all files.
         """
         if self._has_lost or not _can_keep(write, rules):
@@ -123,12 +140,14 @@ class FirstAttempt:
         self._finished = _Finished(rules.settings.instant, write.table.timeline, slices, rules.sizing.busy, kept)
 
     def release(self, write: WriteContext, first: Change, conflict: WriteConflict) -> None:
-        """Delete the files of the first attempt, unless a retry after this conflict may keep some of them.
+        """Seal the first attempt after a conflict, so that its tasks create no more files, and keep or delete its files.
 
-        They are deleted if this process may have to wait for another writer before it runs again.
+        They are kept if the next attempt may use them. They are deleted in three cases: the write cannot keep files, this process
+        may have to wait for another writer before the next attempt, or the heartbeat of the first attempt has expired.
 
         Args:
             first: the change of the first attempt.
+            conflict: the conflict that ended the last attempt.
         """
         self._has_lost = True
         if self._finished is not None and not _may_wait(write.table, conflict) and is_alive(write.table, first.time):
@@ -138,7 +157,9 @@ class FirstAttempt:
         first.withdraw()
 
     def find_kept(self, write: WriteContext, rules: UpsertRules, paths: Iterable[str]) -> KeptFiles:
-        """Find the partitions in which a retry would write the same files again. Delete the files of the others.
+        """Return which files a retry keeps: those in partitions for which it would write the same files again.
+
+        The other files of the first attempt are deleted. The result is empty if the first attempt was not remembered.
 
         Args:
             write: the context with the timeline on which the retry plans its tasks.
@@ -166,19 +187,23 @@ class FirstAttempt:
 
 
 def _can_keep(write: WriteContext, rules: UpsertRules) -> bool:
-    """Whether the tasks of one partition depend on the files of that partition only, and the instant is in meta columns only.
+    """Whether a retry of this write can keep files. False if the files of a partition depend on other partitions.
 
-    Not so with a global index; with an index that keeps entries in a store; and if record keys, which hold the instant, are
-    generated.
+    That is so with a global index, and with an index that keeps entries in a store. Also false if record keys are generated,
+    because a generated key holds the instant of the write.
     """
     index = rules.index
     return not (index.is_global or index.store is not None or rules.settings.key_changes_folder or write.settings.auto_keys)
 
 
 def _may_wait(table: TableState, conflict: WriteConflict) -> bool:
-    """Whether the write may have to wait for another one before it runs again (`wait_for_writer`).
+    """Whether the write may have to wait for another write before its next attempt.
 
-    It waits if the write that it lost to is still under way. With early conflict detection a retry may meet another one.
+    True if the write to which it lost is still inflight. Also true with early conflict detection, because the next attempt may
+    lose to one more pending write.
+
+    Args:
+        conflict: the conflict that ended the last attempt. It names the write that won.
     """
     if detects_early(table):
         return True
@@ -187,10 +212,13 @@ def _may_wait(table: TableState, conflict: WriteConflict) -> bool:
 
 
 def _find_changed_partitions(table: TableState, finished: _Finished) -> set[str] | None:
-    """Return the partitions that commits wrote to since the first attempt was planned; None: it is not known.
+    """Return the partitions that commits wrote to since the first attempt was planned; None if they are not known.
 
-    In a merge-on-read table a commit may be in log files that were listed before, but whose blocks did not count yet. It is not
-    known what changed if a commit has left the timeline.
+    They are not known if a commit has left the timeline since. A comparison of file slices is not enough: a log file that was
+    listed before may belong to a write that has committed since.
+
+    Args:
+        finished: the first attempt.
     """
     now = table.timeline
     if finished.timeline.completed_times - now.completed_times:
@@ -219,7 +247,7 @@ def _select(groups: Iterable[GroupId], partitions: set[str]) -> frozenset[GroupI
 
 
 def _restrict(kept: KeptFiles, partitions: set[str]) -> KeptFiles:
-    """Return what is kept in these partitions."""
+    """Return a copy of `kept` that keeps only the files of these partitions."""
     return replace(
         kept,
         partitions=frozenset(partitions),
@@ -230,7 +258,11 @@ def _restrict(kept: KeptFiles, partitions: set[str]) -> KeptFiles:
 
 
 def _delete_files_elsewhere(table: TableState, instant: str, partitions: set[str]) -> None:
-    """Delete the data files of a sealed write that are not in these partitions."""
+    """Delete the data files of a write that are not in these partitions.
+
+    Args:
+        instant: the instant time of the write, which is sealed: its tasks may create no more files.
+    """
     announced = [marker.file_path for marker in markers.read_markers(table.storage, table.base_path, instant)]
     elsewhere = [path for path in announced if path.rpartition("/")[0] not in partitions]
     markers.delete_announced(table.storage, table.base_path, elsewhere)

@@ -192,11 +192,15 @@ def _store_again(
     conflict: WriteConflict,
     release: Callable[[WriteConflict], None],
 ) -> PublishedCommit:
-    """Write and publish staged rows under a new instant, again after each conflict, until no retries are left.
+    """Write and publish staged rows under a new instant. After a conflict do so again, until no retries are left.
 
     Args:
         conflict: the conflict that ended the first attempt.
         release: called after each conflict. It deletes the files of the first attempt, unless the next one may keep some.
+
+    Raises:
+        WriteConflict: the last retry also lost to a concurrent commit.
+        TableChanged: another write has changed the table's schema, so the rows must be prepared again.
     """
     retries = write.options[o.CONFLICT_RETRIES]
     for attempt in range(1, retries + 1):

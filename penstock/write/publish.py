@@ -45,7 +45,7 @@ def publish(
         index_figures: the name and counts of the index as JSON (`TaskPlan.figures`), which the commit stores for reports; None:
             the commit stores only the name.
         replaced: the ids of the file groups that the write replaces, by partition path; None: it replaces none.
-        look: an expensive check of the commits that completed since the write was planned.
+        look: the check for keys that concurrent commits inserted too, made before the commit is published; None: no such check.
 
     Returns:
         The commit; without write stats if the write was undone.

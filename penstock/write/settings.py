@@ -308,9 +308,9 @@ def check_against_table(options: Options, config: TableConfig, path: str) -> Non
 
     Raises:
         TableExists: the table at this path has another name.
-        Unsupported: the table's writers must store change logs, which Penstock does not write.
+        Unsupported: the table's writers must store change logs, which Penstock does not write; or the table is merge-on-read, and
+            `hoodie.logfile.data.block.format` is a format that Penstock refuses.
         OptionError: options conflict with properties. The message lists all of them, with both values.
-        Unsupported: the table has log files, and their format is refused.
     """
     if config.table_type == MERGE_ON_READ:
         options.require_support(o.LOG_BLOCK_FORMAT)

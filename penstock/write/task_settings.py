@@ -211,7 +211,7 @@ def build_task_rows_settings(write: WriteContext, staging: Staging, ordering: st
 
 
 def build_file_settings(write: WriteContext, change: Change) -> FileSettings:
-    """Return the settings with which the tasks of this write write base files."""
+    """Return the settings with which the tasks of this write create base files."""
     prepared = write.prepared
     settings = base_file_settings(write.table, change.time, prepared.stored_schema, prepared.avro_schema)
     settings = replace(settings, event_time=find_event_time_column(write.table, write.settings.payload_class))

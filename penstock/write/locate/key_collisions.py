@@ -32,13 +32,13 @@ _NUMBERS = itertools.count(1_000_000)
 
 
 def look_for_new_keys(write: WriteContext, rules: UpsertRules, pieces: Sequence[Piece], runner: Runner) -> Look | None:
-    """Return the look for keys that a concurrent commit inserted and this write inserts too; None if there can be none.
+    """Return the check for keys that both this write and a concurrent commit insert; None if no check is needed.
 
-    There is none for a delete, which inserts nothing, and for an index with buckets: two writes to one bucket are a conflict
-    already.
+    The check is made later, when the write publishes its commit. A delete needs none, because it inserts nothing. An index with
+    buckets needs none, because two writes to one bucket are a conflict in any case.
 
     Args:
-        pieces: where the staged rows of this write are.
+        pieces: where the staged rows of this write are. A piece is consecutive rows of a staged file.
     """
     if rules.drops_unknown or rules.index.buckets is not None:
         return None
@@ -60,7 +60,7 @@ def _check_new_keys(
     """Raise WriteConflict if a concurrent commit inserted a key that this write inserts too.
 
     Args:
-        pieces: where the staged rows of this write are.
+        pieces: where the staged rows of this write are. A piece is consecutive rows of a staged file.
         groups: the file groups to which concurrent commits added rows, each with its commit.
     """
     slices = _list_slices(write, rules, groups)
@@ -79,9 +79,10 @@ def _check_new_keys(
 def _groups_with_inserts(
     commits: Sequence[ConcurrentCommit], partitions: Collection[str] | None
 ) -> dict[GroupId, ConcurrentCommit]:
-    """Return (partition path, file id) of the file groups to which the commits added rows, each with the last of them.
+    """Return the file groups to which these commits added rows, as (partition path, file id) → the last commit that added rows.
 
     Args:
+        commits: concurrent commits, oldest first.
         partitions: the partition paths to consider; None for all.
     """
     groups: dict[GroupId, ConcurrentCommit] = {}
@@ -107,7 +108,14 @@ def _list_slices(write: WriteContext, rules: UpsertRules, groups: Collection[Gro
 def _look_for_keys(
     rules: UpsertRules, pieces: Sequence[Piece], slices: dict[str, list[FileSlice]], runner: Runner
 ) -> list[tuple[TagTask, TagResult]]:
-    """Look for the keys of the staged rows in file slices. Return each task with its result, which names the hit file."""
+    """Look for the keys of the staged rows in file slices, in one job.
+
+    Return each task with its result, which says how many of the keys each slice of the task holds.
+
+    Args:
+        pieces: where the staged rows are. A piece is consecutive rows of a staged file.
+        slices: the file slices, by partition path.
+    """
     sets: list[tuple[Piece, ...]] = [tuple(pieces)]
     if not rules.index.is_global:
         sets = [tuple(piece for piece in pieces if piece.path == path) for path in slices]

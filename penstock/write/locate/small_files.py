@@ -63,12 +63,12 @@ class Sizing:
         return file_slice.base_bytes + int(file_slice.log_bytes * (self.log_ratio or 0.0))
 
     def find_small_slices(self, slices: Sequence[FileSlice]) -> list[FileSlice]:
-        """Return those of `slices` to which a write adds new rows.
+        """Return those of `slices` to which a write adds new rows; none if `small_file_limit` is 0.
 
         - Copy-on-write: all slices with a small base file.
         - Merge-on-read, new rows go to base files: the smallest slices that have a small base file and no logs. Adding rows
           rewrites the base file, and readers would then ignore the logs of the old one.
-        - Merge-on-read, new rows go to logs: all slices with room.
+        - Merge-on-read, new rows go to logs: all slices whose estimated size is less than `max_file_bytes`.
 
         A slice with a pending compaction or clustering is left out.
         """

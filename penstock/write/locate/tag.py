@@ -146,8 +146,8 @@ def tag_slices(task: TagTask) -> TagResult:
 def _find_hits(task: TagTask, file_slice: FileSlice, incoming: TaskRows, found: KeyMatches, partitions: RowPartitions) -> Hits:
     """Return the hits of one file slice: pairs of a stored and an incoming row with the same key.
 
-    Each pair has a `Fate`: what happens to the stored row. A stored row that a log file of the slice has deleted gets
-    `Fate.DEAD`. If the index may move rows to other partitions, it gets no hit instead.
+    Each pair has a `Fate`: what happens to the stored row. If a log file of the slice has deleted the stored row, the fate is
+    `Fate.DEAD`; but there is no pair at all for such a row if the index may move rows to other partitions.
 
     Args:
         found: the incoming keys that are in the slice's base file.

@@ -109,7 +109,7 @@ def _pick_newest(prepared: PreparedRows, settings: WriteSettings, merger: Merger
 
 
 def _checked_ordering(prepared: PreparedRows, ordering: str) -> Column:
-    """Return the ordering column as a Spark expression that raises an error where the value is null.
+    """Return a Spark expression whose value is the ordering column. When Spark evaluates it for a null, it raises SchemaError.
 
     Args:
         ordering: the name of the ordering column; `a.b` is a field of a struct.
@@ -127,7 +127,7 @@ def _checked_ordering(prepared: PreparedRows, ordering: str) -> Column:
 
 
 def _path_expression(crossing: CrossingColumns, column: Column) -> Column:
-    """Return the Spark expression of the partition path, by which rows are grouped before they are sent to Python.
+    """Return a Spark expression whose value is the partition path, by which rows are grouped before they are sent to Python.
 
     Null and empty paths become the default partition. `crossing_paths` does the same in the Python workers.
 

@@ -34,20 +34,23 @@ class KeepTask:
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of the files."""
+        """The size of the files to copy, in bytes."""
         return sum(stat.total_write_bytes for stat in self.stats)
 
 
 def run_or_keep(task: UpsertTask | KeepTask) -> list[WriteStat]:
-    """Write the files of one task, or copy them from the first attempt of the write. Return their write stats.
+    """Write the files of one task, or copy them from the first attempt of the write if the task is a `KeepTask`.
 
-    Runs in a task, on a worker or on the driver.
+    Return the write stats of the new files. Runs in a task, on a worker or on the driver.
     """
     return keep_files(task) if isinstance(task, KeepTask) else run_task(task)
 
 
 def keep_files(task: KeepTask) -> list[WriteStat]:
-    """Copy the files of one file group, with the instant of this attempt. Return the write stats of the copies."""
+    """Copy the files of one file group from the first attempt of the write. The copies have the instant of this attempt.
+
+    Return the write stats of the copies.
+    """
     output = open_task_output(task.settings)
     instants = Instants(task.instant, task.settings.instant)
     stats: list[WriteStat] = []
@@ -60,10 +63,12 @@ def keep_files(task: KeepTask) -> list[WriteStat]:
 
 
 def _keep_file(output: TaskOutput, stat: WriteStat, instants: Instants, new_names: dict[str, str]) -> WriteStat:
-    """Copy one file and return the write stat of the copy.
+    """Copy one file of the first attempt, and return the write stat of the copy.
 
     Args:
-        new_names: the names of the copies of log files, by the names of the files. The copy is added.
+        stat: the write stat of the file.
+        instants: the instant of the first attempt, and that of this attempt.
+        new_names: old name → new name, for the log files that were copied before. If this file is a log file, it is added.
     """
     settings = output.settings
     assert stat.path is not None
@@ -96,14 +101,14 @@ def _keep_file(output: TaskOutput, stat: WriteStat, instants: Instants, new_name
 
 
 def _open_source(settings: FileSettings, path: str, instant: str) -> pa.NativeFile:
-    """Open a file of the first attempt.
+    """Open a file of the first attempt for reading.
 
     Args:
         path: the path below the table's base path.
         instant: the instant of the first attempt.
 
     Raises:
-        StorageError: the file is gone.
+        StorageError: the file is gone, because another writer has rolled the first attempt back.
     """
     try:
         return settings.storage.open(join(settings.base_path, path))
@@ -112,7 +117,13 @@ def _open_source(settings: FileSettings, path: str, instant: str) -> pa.NativeFi
 
 
 def _rename_logs(stat: WriteStat, new_names: dict[str, str]) -> dict[str, object]:
-    """Return the fields of a log file's write stat with the names of the copies; an empty dict for a base file."""
+    """Return the log fields of a write stat, with the names of the copies in place of the log files that were copied.
+
+    The result is an empty dict for the write stat of a base file.
+
+    Args:
+        new_names: old name → new name, for each log file that was copied.
+    """
     fields = dict(stat.log)
     if "logFiles" in fields:
         fields["logFiles"] = [new_names.get(name, name) for name in fields["logFiles"]]
