@@ -115,7 +115,10 @@ def all_columns(plan: QueryPlan) -> pa.Schema:
 
 @dataclass(frozen=True)
 class _Reading:
-    """What the threads of one `ArrowScan` share: its plan, merge rules, columns to read and values in folders' names."""
+    """What the threads of one `ArrowScan` share: its plan, its merge rules and the columns to read.
+
+    Some columns are not read from files: their values are in the names of folders.
+    """
 
     scan: ArrowScan
     rules: MergeRules

@@ -43,7 +43,7 @@ _SLICES_AT_ONCE = 8
 
 
 class _Headers(NamedTuple):
-    """The result of reading the block headers of one slice's log."""
+    """What the block headers of one slice's log show: which blocks to read, and which base rows they change or delete."""
 
     scan: LogScan
     #: Positions of the base file's rows that the log touches; None: not asked for, or the headers do not name them.

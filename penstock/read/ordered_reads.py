@@ -88,7 +88,10 @@ class _OrderedReads:
             self._changed.notify_all()
 
     def _add(self, number: int, table: pa.Table) -> bool:
-        """Wait until there is room for an Arrow table of a source, and add it. Return False if the reads were cancelled."""
+        """Wait until there is room for an Arrow table of a source, and add it. Return True.
+
+        If the reads are cancelled, return False without adding it.
+        """
 
         def may_go_on() -> bool:
             is_current = number == self._current and not self._outputs[number].tables

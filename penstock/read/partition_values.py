@@ -82,7 +82,10 @@ class PartitionColumns(FolderValues):
         return name not in self.not_stored
 
     def column(self, wanted: StructField, nulls: frozenset[str]) -> Column:
-        """Return the expression for a column that Spark's Parquet scan does not have by its name (`is_stored` is false).
+        """Return a Spark expression whose value is the partition column `wanted`, for files that Spark's Parquet scan reads.
+
+        The value comes from the path of the file. In the default partition, and for a column that the path does not have, it is
+        null or taken from the file. Called for a column that the scan does not have by its name (`is_stored` is false).
 
         Args:
             wanted: the name and type of the column in the query.
@@ -96,7 +99,11 @@ class PartitionColumns(FolderValues):
         return text if isinstance(wanted.dataType, StringType) else text.cast(wanted.dataType)
 
     def _text_column(self, name: str) -> Column:
-        """Return a Spark expression for the column's value, as a string, cut out of the partition path of a row's file."""
+        """Return a Spark expression whose value is a partition column as a string, cut out of the path of a row's file.
+
+        Args:
+            name: the name of the column.
+        """
         text = self._path_column()
         place = self.places[name]
         if place is not None and self.depth > 1:
@@ -109,7 +116,10 @@ class PartitionColumns(FolderValues):
         return url_decoded(text) if self.decode and self.url_encode else text
 
     def _path_column(self) -> Column:
-        """Return an expression for the partition path of a row's file, URL-encoded as in `_metadata.file_path`."""
+        """Return a Spark expression whose value is the partition path of a row's file.
+
+        The path is URL-encoded as in `_metadata.file_path`.
+        """
         searched = F.substring_index(F.col("_metadata.file_path"), "/", -(self.depth + 1))
         searched = F.substring_index(searched, "/", self.depth)
         if self.prefix is None:
@@ -120,7 +130,7 @@ class PartitionColumns(FolderValues):
         return F.when(is_known, _path_behind(self.prefix)).otherwise(searched)
 
     def column_in(self, wanted: StructField, partition_path: str) -> Column | str:
-        """Return an expression for a column in the rows that workers read from one partition.
+        """Return a Spark expression whose value is the column `wanted`, for the rows that workers read from one partition.
 
         This is a literal if the partition path has the value, otherwise the name of the column that workers send.
 
@@ -157,9 +167,10 @@ class PartitionColumns(FolderValues):
 
 
 def _path_behind(prefix: str) -> Column:
-    """Return an expression for the partition path: the part of `_metadata.file_path` between `prefix` and the file's name.
+    """Return a Spark expression whose value is the partition path of a row's file.
 
-    The expression cuts bytes, which is faster than cutting a string: Spark finds a character by counting from the beginning.
+    This is the part of `_metadata.file_path` between `prefix` and the file's name. The expression cuts bytes, which is faster
+    than cutting a string: Spark finds a character by counting from the beginning.
     """
     start = len(prefix) + 1
     length = f"octet_length(_metadata.file_path) - octet_length(_metadata.file_name) - {start}"
@@ -167,9 +178,10 @@ def _path_behind(prefix: str) -> Column:
 
 
 def _null_or_empty(wanted: StructField, stored: Column | None) -> Column:
-    """Return an expression for a column in the default partition's folder, where it is null, empty or the folder's name.
+    """Return a Spark expression whose value is a partition column, for rows in the folder of the default partition.
 
-    The possible results are literals, so Spark can decide without opening a file that a filter on another value matches nothing.
+    There the value is null; in a column of strings it may also be empty or the folder's name. The possible results are literals,
+    so Spark can decide without opening a file that a filter on another value matches nothing.
 
     Args:
         wanted: the name and type of the column in the query.
@@ -182,7 +194,10 @@ def _null_or_empty(wanted: StructField, stored: Column | None) -> Column:
 
 
 def url_decoded(text: Column) -> Column:
-    """Return an expression that decodes `%XX` in a string column. Unlike Spark's `url_decode`, a plus sign stays unchanged."""
+    """Return a Spark expression whose value is a string column with `%XX` decoded.
+
+    Unlike with Spark's `url_decode`, a plus sign stays unchanged.
+    """
     return F.url_decode(F.replace(text, F.lit("+"), F.lit("%2B")))
 
 

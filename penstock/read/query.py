@@ -158,7 +158,8 @@ def _find_table(path: str, options: Options) -> tuple[str, str, TableConfig]:
 
     Raises:
         TableNotFound: there is no table at the path or above it.
-        CorruptFile, Unsupported: as `open_table`.
+        CorruptFile: `hoodie.properties` and its backup are damaged, or missing although there is a timeline.
+        Unsupported: the table has a table version, timeline layout or base file format that Penstock does not know.
     """
     storage, full_path = open_storage(path, options.prefixed(STORAGE_OPTIONS))
     base_path = full_path
@@ -183,7 +184,13 @@ def _find_table(path: str, options: Options) -> tuple[str, str, TableConfig]:
 
 
 def _find_config(storage: Storage, base_path: str, options: Options) -> TableConfig | None:
-    """Read the properties of the table at `base_path`; None if there is none. Finish an overwrite of a damaged table first."""
+    """Return the properties of the table at `base_path`; None if there is no table.
+
+    If the properties are damaged, first finish an overwrite of the table that was interrupted.
+
+    Raises:
+        CorruptFile: the properties are damaged, and no overwrite of the table was interrupted.
+    """
     try:
         return find_config(storage, base_path)
     except CorruptFile:

@@ -26,9 +26,10 @@ _Group = tuple[str, str]
 
 
 def check_time(table: TableState, as_of: str) -> None:
-    """Raise OptionError if the table cannot be read as of `as_of`: a write up to then is pending, or its files were cleaned.
+    """Raise OptionError if the table cannot be read as of `as_of`.
 
-    The files count as cleaned if `as_of` is before the earliest time that the last clean kept.
+    That is so if a write with this instant time or an earlier one is pending, or if `as_of` is before the earliest time whose
+    files the last clean kept.
     """
     incomplete = [instant.time for instant in table.timeline.pending if instant.action in WRITE_ACTIONS]
     if incomplete and as_of >= min(incomplete):

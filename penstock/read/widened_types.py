@@ -128,7 +128,8 @@ def _read_footer(plan: QueryPlan, file: BaseFile) -> StructType:
 def narrow(asked: StructType, stored: StructType) -> StructType:
     """Return the columns of `asked`, each in its type in `stored` if that type can be promoted to the asked type.
 
-    The same holds for the fields of structs and the elements of arrays and maps, at any depth.
+    Any other column keeps its asked type. The fields of structs, the elements of arrays and the values of maps are treated in the
+    same way, at any depth.
     """
     fields = []
     for field in asked:
