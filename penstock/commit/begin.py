@@ -106,11 +106,16 @@ def begin_run(table: TableState, instant: Instant) -> Iterator[Change]:
 
 
 def _check_unchanged(table: TableState, instant: Instant, timeline: Timeline) -> None:
-    """Raise TableChanged if a write began or completed since the table's timeline was loaded.
+    """Raise an error if another process has changed the table since its timeline was loaded, so that this write cannot go on.
 
     Args:
         instant: the instant of this write.
         timeline: the timeline as it is now, with the instant.
+
+    Raises:
+        TableChanged: another write began or completed, or the table was new and its creator has deleted it. If several writers
+            are allowed, another write counts only if it runs as the only writer.
+        WriteConflict: a restore, or the rollback of a completed write, is pending.
     """
     check_not_restoring(table, timeline)
     check_no_commit_is_undone(table, timeline)

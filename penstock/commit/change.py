@@ -102,18 +102,21 @@ class Change:
         transition(self.table.storage, self.table.base_path, self.instant, State.INFLIGHT, content)
 
     def expect_schema(self, schema: str | None) -> None:
-        """Record the table's schema for which the rows of this write were prepared; None if the table had no schema."""
+        """Record the table's schema, as JSON, for which the rows of this write were prepared; None if the table had no schema.
+
+        If several writers are allowed, `publish` raises TableChanged if the table has another schema by then.
+        """
         self._prepared_for = schema
 
     def plan_on(self, timeline: Timeline) -> None:
-        """Record the timeline on which the tasks of this change are planned. Commits that are not on it count as concurrent."""
+        """Record the timeline on which the tasks are planned. `publish` looks for conflicts with commits that are not on it."""
         self._planned_on = timeline
 
     @contextmanager
     def stop_at_conflict(self, cancel_tasks: Callable[[], object]) -> Iterator[None]:
         """Run the tasks of this write in the `with` block. Stop them early if another writer changes the same file groups.
 
-        If `hoodie.write.concurrency.early.conflict.detection.enable` is false, only run the tasks.
+        If `hoodie.write.concurrency.early.conflict.detection.enable` is false, do not look for such a writer.
 
         Args:
             cancel_tasks: cancels the tasks. It is called on another thread.
@@ -130,7 +133,7 @@ class Change:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Run the `with` block with a heartbeat and an open marker folder, so that tasks may create data files.
+        """Run the `with` block with a heartbeat, and let tasks of this change create data files.
 
         If the block raises an error, the change is undone. If the process crashes, the next write or run rolls the change back.
 
@@ -213,7 +216,7 @@ class Change:
         look: Look | None = None,
         calls_hooks: bool = True,
     ) -> PublishedCommit:
-        """Call `prepare`, then `publish`; return the published commit. The arguments are those of `prepare` and `publish`."""
+        """Call `prepare`, then `publish`, whose docstrings describe the arguments. Return the published commit."""
         commit = self.prepare(
             stats,
             operation=operation,
@@ -353,7 +356,9 @@ class Change:
     ) -> PublishedCommit:
         """Publish the commit in a transaction, so that no other commit comes between its checks and its completed file.
 
-        If commits of others have to be looked at, do that without the lock, and begin again. Return the commit, as it is stored.
+        If concurrent commits need the expensive check (`seen.look`), make it without the lock, and begin the transaction again.
+        Return the commit, as it is stored. Raise WriteConflict if a concurrent commit, plan or rollback conflicts with this
+        change.
         """
         while True:
             try:
@@ -362,13 +367,16 @@ class Change:
                 seen.look_at(needed.commits)
 
     def _take_turn(self, commit: PendingCommit, check: CheckCommits | None, seen: SeenCommits, stages: Stages) -> PublishedCommit:
-        """Publish the commit in a transaction. Return it, as it is stored. Raise LookNeeded before anything is published."""
+        """Try to publish the commit in one transaction. Return it, as it is stored.
+
+        Raise LookNeeded, before anything is published, if concurrent commits need the expensive check (`seen.look`).
+        """
         # Encoded before the lock is acquired, because that takes time for a commit of many files.
         content = write_commit(_with_lock_wait(commit.metadata, _LOCK_WAIT))
         completed = Completed(self.instant.in_state(State.COMPLETED), content)
 
         def check_turn(timeline: Timeline) -> Completed:
-            """Check, in the transaction, what a concurrent process may have changed. Return the completed file to create."""
+            """Raise an error if a concurrent commit, plan or rollback conflicts; else return the completed file to create."""
             self._is_publishing = False
             check_interrupt()
             check_not_restoring(self.table, timeline)
@@ -424,10 +432,7 @@ class Change:
 
     @property
     def _owns_run(self) -> bool:
-        """Whether this run of a plan still exists: no other process has rolled it back and deleted its run file.
-
-        Always true for a write, which has no run file.
-        """
+        """Whether no other process has rolled back this run of a plan and deleted its run file. Always true for a write."""
         return self._run_file is None or self.table.storage.stat(self._run_file) is not None
 
     def _check_run(self) -> None:
@@ -436,11 +441,7 @@ class Change:
             raise WriteConflict(f"another process took the run of {self.instant.file_name} for dead and rolled it back")
 
     def _create_completed_file(self, content: bytes) -> None:
-        """Create the completed file of a change without concurrent writers.
-
-        Args:
-            content: the commit metadata as JSON.
-        """
+        """Create the completed file, with this content (JSON), of a change that expects no concurrent writers."""
 
         def begin_publishing() -> None:
             self._is_publishing = True

@@ -56,7 +56,10 @@ class Completed:
 
 @dataclass(frozen=True)
 class Claim:
-    """One transaction in the order of all transactions of a table."""
+    """The file of one transaction, which fixes its place in the order of all transactions of a table.
+
+    A transaction is a commit, a new plan of a table service, or a rollback.
+    """
 
     #: Different for every claim.
     claim_id: str
@@ -68,7 +71,7 @@ class Claim:
     content: bytes = b""
 
     def encode(self) -> bytes:
-        """Return the content of the claim's file: one line of JSON, then the content of the timeline file."""
+        """Return the content of the claim's file: one line of JSON, then the content of the completed file."""
         head = {"file": self.file_name, "id": self.claim_id, "previous": self.previous}
         return json.dumps(head).encode() + b"\n" + self.content
 
@@ -87,6 +90,8 @@ class Claim:
 
 def run_transaction(table: TableState, check: Callable[[Timeline], Completed | None]) -> None:
     """Run a transaction: check it, take the next place in the order of all transactions of the table, create its completed file.
+
+    A transaction takes its place by creating a file with the next number, its claim.
 
     Args:
         check: is called with the timeline on which all earlier transactions have taken effect. It returns the completed file to
@@ -139,11 +144,11 @@ def run_transaction(table: TableState, check: Callable[[Timeline], Completed | N
 
 
 def _create_own_completed_file(table: TableState, claim: Claim) -> None:
-    """Create the completed file of this process' own claim.
+    """Create the completed file of the commit whose claim (file of a transaction) this process has just created.
 
     Raises:
-        CommitUnknown: the storage failed. The commit stands all the same, because of its claim. Or the commit was taken back, or
-            the table replaced, before this process went on.
+        CommitUnknown: the storage failed. The commit stands all the same, because of its claim, and the next transaction creates
+            the file. Or the commit was rolled back or archived, or the table replaced, before this process went on.
     """
     try:
         is_there = _create_completed_file(table, claim)
@@ -157,7 +162,11 @@ def _create_own_completed_file(table: TableState, claim: Claim) -> None:
 
 
 def describe_gone(table: TableState, file_name: str) -> str:
-    """Return the message about a commit whose instant is gone although this process has, or may have, claimed it."""
+    """Return the error message about a commit whose instant has left the timeline while this process was publishing it.
+
+    Args:
+        file_name: the name of the completed file.
+    """
     return (
         f"this process was stopped while it published {file_name} of {table.base_path}, and the instant is gone: the commit may "
         "have been completed by another process and rolled back or archived since, or the table was replaced. Table.history() "
@@ -166,11 +175,11 @@ def describe_gone(table: TableState, file_name: str) -> str:
 
 
 def mark_undone(table: TableState, time: str, *, takes_plan: bool = False) -> str:
-    """Record that the write or plan at instant `time` is about to be undone. Return the path of the mark.
+    """Create a mark: an empty file which records that the write or plan at instant `time` is about to be undone. Return its path.
 
-    A rollback marks the write, then takes its turn in a transaction. A writer looks for marks during its own turn. So either the
-    writer finds the mark, or the rollback finds the commit. Each rollback has a mark of its own, which it deletes if it fails:
-    the mark of another rollback stays.
+    A rollback creates a mark, then checks in a transaction that the write is not committed. A writer looks for marks in the
+    transaction that publishes its commit. So either the writer finds the mark, or the rollback finds the commit. Each rollback
+    has a mark of its own, which it deletes if it fails: the mark of another rollback stays.
 
     Args:
         takes_plan: whether the plan of a table service is withdrawn, in contrast to a write or a run that is rolled back.
@@ -191,12 +200,15 @@ def is_plan_marked(table: TableState, time: str) -> bool:
 
 
 def delete_undone_marks(table: TableState, time: str) -> None:
-    """Delete all marks of a write that was rolled back. Its requested file is deleted before, so that its process stops there."""
+    """Delete the marks which record that the write at instant `time` is about to be undone. Called at the end of its rollback.
+
+    The requested file of the write must be deleted before. Then a process that still runs the write misses that file, and stops.
+    """
     table.storage.delete_files([file.path for file in table.storage.list(_marks_folder(table, time))])
 
 
 def _marks_folder(table: TableState, time: str) -> str:
-    """Return the folder of the marks that the write or plan at instant `time` is about to be undone."""
+    """Return the folder of the marks: files which record that the write or plan at instant `time` is about to be undone."""
     return join(table.base_path, FOLDER, UNDONE, time)
 
 
@@ -206,9 +218,10 @@ def has_claims(table: TableState) -> bool:
 
 
 def find_unfinished(table: TableState) -> set[str]:
-    """Return the instant times of commits whose process has not yet marked its claim as done.
+    """Return the instant times of commits whose own process may still be about to create the completed file.
 
-    The commits may be completed, by other processes. Their own process may still be about to create the completed file.
+    Such a commit has a claim, the file of its transaction, which its process has not yet marked as done. Another process may have
+    created the completed file already.
     """
     storage = table.storage
     times: set[str] = set()
@@ -225,10 +238,12 @@ def find_unfinished(table: TableState) -> set[str]:
 
 
 def _finish_transaction(table: TableState, claim: Claim | None) -> Timeline:
-    """Create the completed file of a commit whose process died, or is slow, after it took its turn. Return the timeline.
+    """Return the timeline on which the last transaction has taken effect.
+
+    If the last transaction is a commit without a completed file, because its process died or is slow, create that file first.
 
     Args:
-        claim: the last claim; None if there is none.
+        claim: the last claim (file of a transaction); None if there is none.
     """
     timeline = load_timeline(table.storage, table.base_path)
     instant = parse_instant(claim.file_name) if claim is not None else None
@@ -240,12 +255,15 @@ def _finish_transaction(table: TableState, claim: Claim | None) -> Timeline:
 
 
 def _list_numbers(storage: Storage, folder: str) -> list[int]:
-    """Return the numbers of all claims, in order."""
+    """Return the numbers of all claims, ascending. A claim is the file of a transaction; its number is the place in the order."""
     return sorted(int(file.name) for file in storage.list(folder) if file.name.isdecimal())
 
 
 def _find_last_claim(storage: Storage, folder: str) -> tuple[list[int], Claim | None]:
-    """Return the numbers of all claims, in order, and the last claim; None if there is none."""
+    """Return the numbers of all claims, ascending, and the claim with the greatest number; None if there is no claim.
+
+    A claim is the file of a transaction. Its number is the transaction's place in the order of all transactions.
+    """
     while True:
         numbers = _list_numbers(storage, folder)
         # If the claim is gone, this process was stopped for so long that it was deleted: list again.
@@ -254,18 +272,27 @@ def _find_last_claim(storage: Storage, folder: str) -> tuple[list[int], Claim | 
 
 
 def _path(folder: str, number: int) -> str:
-    """Return the path of the claim with this number."""
+    """Return the path of the claim (file of a transaction) with this number.
+
+    Args:
+        folder: the folder of all claims of the table.
+    """
     return join(folder, f"{number:0{_DIGITS}d}")
 
 
 def _read_claim(storage: Storage, folder: str, number: int) -> Claim:
-    """Read the claim with this number. Raises FileNotFoundError."""
+    """Read the claim (file of a transaction) with this number.
+
+    Raises:
+        FileNotFoundError: there is no claim with this number.
+        CorruptFile: the file is not a claim.
+    """
     path = _path(folder, number)
     return Claim.decode(storage.read(path), path)
 
 
 class Taken(Enum):
-    """Whether this process or another one has created the claim with a certain number."""
+    """Which process has created the claim (file of a transaction) with a certain number: this one or another one."""
 
     OURS = "this process"
     OTHERS = "another process"
@@ -274,9 +301,13 @@ class Taken(Enum):
 
 
 def _create_claim(storage: Storage, folder: str, number: int, claim: Claim) -> Taken:
-    """Try to create the claim with this number; return whether this process or another one has created it.
+    """Try to create the claim (file of a transaction) with this number. Return which process has created it.
 
-    Return `UNSURE` if the claim was created, but its number is one whose claim was deleted long ago.
+    Return `UNSURE`, and delete the new claim, if an old claim of this number was deleted long ago: the new one is not part of the
+    order.
+
+    Raises:
+        CommitUnknown: the storage failed, so the claim may or may not exist.
     """
     path = _path(folder, number)
     try:
@@ -300,7 +331,10 @@ def _create_claim(storage: Storage, folder: str, number: int, claim: Claim) -> T
 
 
 def _counts(storage: Storage, folder: str, number: int, claim: Claim) -> bool:
-    """Whether a new claim is part of the order: it is the last one, or the next one names it."""
+    """Whether a new claim (file of a transaction) is part of the order: it is the last one, or the next one names its id.
+
+    It is not if an old claim of the same number was deleted long ago. Then the next claim names the id of the old one.
+    """
     if _list_numbers(storage, folder)[-1] <= number:
         return True
     try:
@@ -310,7 +344,7 @@ def _counts(storage: Storage, folder: str, number: int, claim: Claim) -> bool:
 
 
 def _read_id(storage: Storage, folder: str, number: int) -> str | None:
-    """Return the id of the claim with this number; None if there is none."""
+    """Return the id of the claim (file of a transaction) with this number; None if there is no such claim."""
     try:
         return _read_claim(storage, folder, number).claim_id
     except FileNotFoundError:
@@ -318,10 +352,11 @@ def _read_id(storage: Storage, folder: str, number: int) -> str | None:
 
 
 def _create_completed_file(table: TableState, claim: Claim) -> bool:
-    """Create the completed file of a claim. A file that exists was created by another process, with the same content.
+    """Create the completed file of the commit in a claim (the file of its transaction). Return whether the completed file exists.
 
-    Return False, and leave no file, if the instant is gone: the commit was completed by another process, and rolled back or
-    archived since. Archiving keeps commits whose claim is not done, until many others have committed.
+    If it existed before, another process created it, with the same content. Return False, and leave no file, if the instant is
+    gone: the commit was completed by another process, and rolled back or archived since. Archiving keeps commits whose claim is
+    not done, until many others have committed.
     """
     path = join(table.base_path, FOLDER, claim.file_name)
     # This process may have been stopped for so long that the commit was completed by another one, and rolled back since.
@@ -349,7 +384,11 @@ def has_requested_file(table: TableState, completed_name: str) -> bool:
 
 
 def _delete_old_claims(storage: Storage, folder: str, numbers: list[int]) -> None:
-    """Delete old claims, the oldest first, if there are many. The last one always stays."""
+    """Delete the oldest claims (files of transactions) if there are more than `_MOST`. The newest `_KEPT` always stay.
+
+    Args:
+        numbers: the numbers of the claims, ascending.
+    """
     if len(numbers) <= _MOST:
         return
     for number in numbers[:-_KEPT]:

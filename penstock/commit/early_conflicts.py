@@ -73,6 +73,8 @@ class _Looks:
 class EarlyConflicts:
     """Looks for conflicts of one write while its tasks run.
 
+    If it finds one, it seals the write (its tasks may create no more data files) and cancels the tasks.
+
     Args:
         profile: the workload profile of the write, which names the file groups that it is about to change.
         planned_on: the timeline on which the tasks were planned.
@@ -100,7 +102,7 @@ class EarlyConflicts:
         """Run the tasks of the write in the `with` block. If a conflict is found, they are stopped.
 
         Raises:
-            WriteConflict: a conflict was found. The write is sealed.
+            WriteConflict: a conflict was found. The write is sealed: its tasks may create no more data files.
         """
         looks = _Looks.of(self._table.options)
         if not looks.delay_s:
@@ -119,7 +121,7 @@ class EarlyConflicts:
         self._raise_conflict(None)
 
     def _end(self, thread: threading.Thread) -> None:
-        """End the thread that looks for conflicts."""
+        """Make the thread that looks for conflicts end, and wait for its end."""
         self._over.set()
         thread.join()
 
@@ -154,7 +156,11 @@ class EarlyConflicts:
                 markers.seal(self._table.storage, self._table.base_path, self._instant.time)
 
     def _check(self) -> None:
-        """Raise WriteConflict if another write changes a file group of this one."""
+        """Raise WriteConflict if this write and an earlier pending write of a living writer change the same file group.
+
+        With `hoodie.write.concurrency.early.conflict.check.commit.conflict`, also raise it if a commit that completed since the
+        tasks were planned conflicts with this write.
+        """
         table = self._table
         timeline = load_timeline(table.storage, table.base_path)
         if table.options[o.EARLY_CONFLICT_CHECK_COMMITS]:
@@ -195,7 +201,10 @@ def _find_shared(table: TableState, ours: Set[GroupId], theirs: Set[GroupId]) ->
 def wait_for_writer(table: TableState, conflict: WriteConflict) -> None:
     """Wait until the write that this one lost to is over: committed, rolled back, withdrawn after a conflict of its own, or dead.
 
-    A write that ran again while the other one is at work would lose again. Returns at once if the other one is committed.
+    If this write ran again while the other one is at work, it would lose again. Returns at once if the other one is committed.
+
+    Args:
+        conflict: the conflict that ended this write. It names the other write.
     """
     time = conflict.other_instant
     pause_s = _FIRST_PAUSE_S

@@ -99,7 +99,7 @@ class Heartbeat:
         return self._time
 
     def announce(self, time: str) -> bool:
-        """Create the heartbeat file of an instant that is about to be created. Return False if another writer has the file.
+        """Create the heartbeat file of an instant that is about to be created. Return True; False if another writer has the file.
 
         If the instant time turns out to be taken, call this again with another time: the first heartbeat file is then deleted.
         """
@@ -202,7 +202,11 @@ def is_alive(table: TableState, instant: str) -> bool:
 
 
 def is_single_writer(table: TableState, instant: str) -> bool:
-    """Whether the writer of an instant is a living writer of Penstock that expects no others."""
+    """Whether the writer of an instant is a living writer of Penstock that runs as the only writer of the table.
+
+    These are writers in the mode `single_writer`, and those of save mode `overwrite`. False for a writer of Hudi, whose heartbeat
+    file does not show its mode.
+    """
     owner = _read_owner(table.storage, heartbeat_path(table.base_path, instant))
     return owner is not None and not owner.expects_others and is_alive(table, instant)
 

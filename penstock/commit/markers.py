@@ -46,7 +46,7 @@ def seal(storage: Storage, base_path: str, instant: str) -> bool:
 
 
 def read_markers(storage: Storage, base_path: str, instant: str) -> list[Marker]:
-    """Read all markers of the write at `instant`, from single marker files and from `MARKERS<number>` files."""
+    """Return all markers of the write at `instant`, from single marker files and from `MARKERS<number>` files."""
     folder = markers_folder(base_path, instant)
     texts: list[str] = []
     for file in walk(storage, folder):
@@ -73,7 +73,9 @@ def reconcile(storage: Storage, base_path: str, instant: str, written: Iterable[
 
 
 def delete_announced(storage: Storage, base_path: str, paths: Sequence[str]) -> list[str]:
-    """Delete data files of a sealed write, and abort their unfinished uploads. Return the paths of the files that existed.
+    """Delete data files of a write, and abort their unfinished uploads. Return the paths of the files that existed.
+
+    The write must be sealed, so that its tasks create no more data files.
 
     Args:
         paths: paths from the markers of the write, relative to the base path.

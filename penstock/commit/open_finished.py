@@ -1,4 +1,4 @@
-"""Opens a table, after an overwrite of it that is under way or was interrupted is finished."""
+"""Opens a table. An overwrite of the table that is under way, or was interrupted, is finished first."""
 
 from __future__ import annotations
 
@@ -12,20 +12,31 @@ from penstock.timeline.store import FOLDER
 
 
 def open_finished(path: str, options: Options | None = None, config: TableConfig | None = None) -> TableState:
-    """Open the table at `path`, as `open_table` does. First finish an overwrite that was decided, or wait until it is finished.
+    """Open the table at `path`. If a new table is about to replace it (save mode `overwrite`), open the new table.
 
-    This costs no request if there is none: the listing of the timeline shows it.
+    If the process that replaces the table is alive, wait for it; if it died, finish its work. Without an overwrite this costs no
+    request: the listing of the timeline shows that there is none.
+
+    Args:
+        options: the options of the write, query or service; None for defaults.
+        config: the table's properties, if they were read just now.
     """
     return _finish(open_table(path, options, config))
 
 
 def reload_finished(table: TableState) -> TableState:
-    """Reload a table, as `reload_table` does. First finish an overwrite that was decided, or wait until it is finished."""
+    """Reload a table. If a new table is about to replace it (save mode `overwrite`), load the new one.
+
+    If the process that replaces the table is alive, wait for it; if it died, finish its work.
+    """
     return _finish(reload_table(table))
 
 
 def _finish(table: TableState) -> TableState:
-    """Return the table, loaded again after an overwrite if there was one."""
+    """Return the table unchanged, unless a new table is about to replace it (save mode `overwrite`). Then return the new table.
+
+    If the process that replaces the table is alive, wait for it; if it died, finish its work.
+    """
     while is_overwritten(table.storage, join(table.base_path, FOLDER), table.timeline):
         finish_overwrite(table.storage, table.base_path, table.options)
         table = reload_table(table)

@@ -163,6 +163,12 @@ def _find_concurrent_commits(
 
     A commit with a later instant than this write counts even if this write has read it: readers take the file with the later
     instant in its name.
+
+    Args:
+        instant: the instant of this write.
+        planned_on: the timeline on which the tasks of this write were planned.
+        timeline: the timeline as it is now.
+        parsed: the commits that were parsed before, by instant time; those that are parsed now are added.
     """
     earlier = {i.time for i in planned_on.writes if i.time < instant.time}
     known_plans = planned_on.pending_times

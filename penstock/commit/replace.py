@@ -22,9 +22,10 @@ ReplacedGroups = dict[str, tuple[str, ...]]
 
 
 def begin_replace(table: TableState) -> AbstractContextManager[Change]:
-    """Begin a write that replaces file groups. Return a context manager that yields the write's `Change`, as `begin` does.
+    """Begin a write that replaces file groups. Return a context manager, which yields the write's `Change`.
 
-    Hudi expects a record in the requested file of every replace commit. For a write, the record holds no clustering plan.
+    The `with` block writes the data files and publishes the commit. Hudi expects a record in the requested file of every replace
+    commit. For a write, the record holds no clustering plan.
     """
     no_plan = {"operationType": None, "clusteringPlan": None, "extraMetadata": None, "version": 1}
     return begin(table, Action.REPLACE_COMMIT, write_container("HoodieRequestedReplaceMetadata", no_plan))

@@ -58,9 +58,10 @@ def replace_in_place(table: TableState, new_table: str, instant: str) -> None:
         instant: the instant time of the commit that wrote the new table.
 
     Raises:
-        StorageError: the overwrite was not decided. The old table is as it was.
+        StorageError: the storage failed before anything was replaced. The old table is as it was.
         WriteConflict: another writer is alive, or took this one for dead. The old table is as it was.
-        CommitUnknown: the storage failed. If the overwrite was decided, the next process that opens the path finishes it.
+        CommitUnknown: the storage failed later. If the new table was to replace the old one by then, the next process that opens
+            the path finishes the work.
     """
     storage = table.storage
     base_path = table.base_path
@@ -83,7 +84,16 @@ def replace_in_place(table: TableState, new_table: str, instant: str) -> None:
 
 
 def _make_note(table: TableState, name: str, heartbeat: str, instant: str) -> OverwriteNote:
-    """List the files of both tables, and return the note. Raise WriteConflict if the new table is not complete."""
+    """Return the note of an overwrite: which files the new table and the old table have. The note is not stored yet.
+
+    Args:
+        name: the name of the new table's folder.
+        heartbeat: the name of this process's heartbeat file.
+        instant: the instant time of the commit that wrote the new table.
+
+    Raises:
+        WriteConflict: the new table is not complete, because another process took this one for dead and deleted files.
+    """
     start = join(table.base_path, "")
     paths = [file.path.removeprefix(start).lstrip("/") for file in table.storage.list_tree(table.base_path)]
     aside = f"{FOLDER}/{TEMP}/{name}/"
@@ -104,7 +114,7 @@ def _is_whole(table: TableState, aside: str, new: set[str], instant: str) -> boo
 
     Args:
         aside: the folder of the new table, relative to the base path.
-        new: its files, relative to that folder.
+        new: the files of the new table, relative to that folder.
     """
     timeline = Timeline.from_names([path.removeprefix(f"{FOLDER}/") for path in new])
     if f"{FOLDER}/{PROPERTIES}" not in new or instant not in timeline.completed_times:
@@ -120,11 +130,11 @@ def _is_whole(table: TableState, aside: str, new: set[str], instant: str) -> boo
 
 
 def _decide(storage: Storage, base_path: str, note: OverwriteNote) -> None:
-    """Create the note.
+    """Create the note of an overwrite. From then on the new table counts as the table, whatever becomes of this process.
 
     Raises:
         StorageError: the note was not created, and will not be.
-        WriteConflict: another process took this one for dead.
+        WriteConflict: another process took this one for dead, and has prevented the overwrite.
         CommitUnknown: it is not known whether the note exists.
     """
     folder = join(base_path, FOLDER)
@@ -159,7 +169,9 @@ def _decide(storage: Storage, base_path: str, note: OverwriteNote) -> None:
 
 
 def _roll_forward(storage: Storage, base_path: str, note: OverwriteNote) -> None:
-    """Do what is left to do after the overwrite was decided. Return also if another process has finished it.
+    """Finish an overwrite whose note exists: put the files of the new table in place of those of the old one.
+
+    Return without an error if another process finishes the overwrite first.
 
     Raises:
         StorageError: the storage failed, or a file of the new table is missing.
@@ -177,7 +189,11 @@ def _roll_forward(storage: Storage, base_path: str, note: OverwriteNote) -> None
 
 
 def _do_steps(storage: Storage, base_path: str, note: OverwriteNote) -> bool:
-    """Do steps 4 to 7, except that the folder of the new table stays. Return False if another process has deleted the note."""
+    """Copy the files of the new table to their places, delete those of the old table, then delete the note of the overwrite.
+
+    The folder of the new table stays. Return True at the end. Return False, without doing the rest, if the note is gone: another
+    process has finished the overwrite.
+    """
     in_folder = f"{FOLDER}/"
     data = [path for path in note.new if not path.startswith(in_folder)]
     metadata = [path for path in note.new if path.startswith(in_folder) and not _is_last(path)]
@@ -221,40 +237,51 @@ def _is_last(path: str) -> bool:
 
 
 def _order_of_last(path: str) -> tuple[bool, bool, str]:
-    """Return the place of a file among the last: pending instants, then the properties, then completed instants."""
+    """Return a sort key for the files that are copied last: pending instants, then the properties, then completed instants."""
     name = path.rpartition("/")[2]
     instant = parse_instant(name)
     return (instant is not None and instant.is_completed, name == PROPERTIES, name)
 
 
 def _list_instants(storage: Storage, base_path: str) -> list[str]:
-    """Return the files of all instants on the timeline, relative to the base path.
+    """Return the paths of the files of all instants on the timeline, relative to the base path.
 
-    A table service may have requested an instant after the old table was listed and before the note was created. Without its
-    requested file it stops. Later ones find the note.
+    They include an instant that a table service has requested since the files of the old table were listed. When that requested
+    file is deleted, the service stops. A service that begins later finds the note of the overwrite.
     """
     names = [entry.name for entry in storage.list(join(base_path, FOLDER)) if not entry.is_dir]
     return [f"{FOLDER}/{name}" for name in names if parse_instant(name) is not None]
 
 
 def _is_open(storage: Storage, base_path: str, note: OverwriteNote) -> bool:
-    """Whether the note is still there."""
+    """Whether the note of the overwrite still exists. If not, another process has finished the overwrite."""
     return storage.stat(note_path(join(base_path, FOLDER), note.new_table)) is not None
 
 
 def _copy(storage: Storage, base_path: str, note: OverwriteNote, paths: Iterable[str]) -> None:
-    """Copy files of the new table to their places."""
+    """Copy files from the folder of the new table to the same paths below the base path.
+
+    Args:
+        paths: paths relative to the folder of the new table.
+    """
     new_table = join(base_path, FOLDER, TEMP, note.new_table)
     copy_files(storage, [(join(new_table, path), join(base_path, path)) for path in paths])
 
 
 def _delete(storage: Storage, base_path: str, paths: Iterable[str]) -> None:
-    """Delete files of the old table."""
+    """Delete files of the old table.
+
+    Args:
+        paths: paths relative to the base path.
+    """
     storage.delete_files([join(base_path, path) for path in paths])
 
 
 def finish_in_place(storage: Storage, base_path: str, options: Options) -> bool:
-    """Wait for an overwrite that was decided, or finish it if its process is dead. Return whether there was one.
+    """Finish an overwrite of the table whose process is dead. Return whether there was an overwrite.
+
+    While that process is alive, wait. An overwrite counts once its note was created: from then on the new table must replace the
+    old one.
 
     Args:
         options: their `hoodie.client.heartbeat.*` say when a process counts as dead.
@@ -277,7 +304,11 @@ def finish_in_place(storage: Storage, base_path: str, options: Options) -> bool:
 
 
 def _take_over(table: TableState, note: OverwriteNote) -> None:
-    """Finish the overwrite of a dead process, with a heartbeat, so that others wait."""
+    """Finish the overwrite of a dead process, with a heartbeat in its place, so that other processes wait.
+
+    Args:
+        note: the note of the overwrite, which names the files of both tables and the heartbeat file.
+    """
     heartbeat = Heartbeat(table)
     try:
         heartbeat.announce_run(note.heartbeat)

@@ -17,7 +17,7 @@ _MOST_LOOKS = 5
 
 @dataclass(frozen=True)
 class Look:
-    """An expensive check of concurrent commits, which does not depend on later commits."""
+    """An expensive check of concurrent commits, for example one that reads their rows. Later commits do not change its result."""
 
     #: Whether the look is needed because of these commits. Cheap.
     concerns: Callable[[Sequence[ConcurrentCommit]], bool]
@@ -26,7 +26,10 @@ class Look:
 
 
 class LookNeeded(Exception):
-    """Ends the turn of a commit, because concurrent commits have to be looked at without the lock."""
+    """Ends the transaction of a commit, because concurrent commits need the expensive check (`Look`).
+
+    The check is made without the lock. Then the transaction begins again.
+    """
 
     def __init__(self, commits: Sequence[ConcurrentCommit]) -> None:
         super().__init__("a look at concurrent commits is needed")
@@ -35,7 +38,7 @@ class LookNeeded(Exception):
 
 @dataclass
 class SeenCommits:
-    """The concurrent commits that a write has parsed and looked at."""
+    """The concurrent commits that a write has parsed, and those that have passed its expensive check (`look`)."""
 
     look: Look | None
     #: Parsed commits by instant time.
@@ -44,7 +47,14 @@ class SeenCommits:
     _looks: int = 0
 
     def check(self, commits: Sequence[ConcurrentCommit]) -> None:
-        """Raise LookNeeded if there are commits to look at. Called in the turn of the commit."""
+        """Raise LookNeeded if some of these commits need the expensive check and have not passed it yet. Otherwise do nothing.
+
+        Called in the transaction of the commit, under the lock. If the check was made `_MOST_LOOKS` times without the lock, make
+        it here.
+
+        Raises:
+            WriteConflict: the check was made here and found a conflict.
+        """
         new = [commit for commit in commits if commit.instant.time not in self._looked_at]
         if self.look is None or not new or not self.look.concerns(new):
             return
@@ -53,7 +63,11 @@ class SeenCommits:
         self.look.check(new)
 
     def look_at(self, commits: Sequence[ConcurrentCommit]) -> None:
-        """Look at commits. Called without the lock. Raises WriteConflict."""
+        """Make the expensive check of these commits, and remember that they have passed it. Called without the lock.
+
+        Raises:
+            WriteConflict: one of the commits conflicts with the write.
+        """
         if self.look is not None:
             self.look.check(commits)
         self._looks += 1

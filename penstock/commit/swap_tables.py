@@ -106,7 +106,10 @@ def swap_tables(table: TableState, new_table: str, instant: str) -> None:
 
 
 def _replace_in_place(table: TableState, new_table: str, instant: str) -> None:
-    """Replace a table on a storage that cannot rename (`replace_in_place.py`). If that is refused, delete the new table."""
+    """Replace a table on a storage that cannot rename, by copying files (`replace_in_place.py`).
+
+    If that fails and the old table is as it was, delete the new table and raise the error again.
+    """
     try:
         replace_in_place(table, new_table, instant)
     except (StorageError, WriteConflict):

@@ -46,7 +46,7 @@ def find_lock(table: TableState) -> LockProvider:
 
 
 def _names_lock(key: str) -> bool:
-    """Whether an option belongs to a lock."""
+    """Whether the option with this key may be a setting of the table's lock."""
     return key.startswith(("hoodie.write.lock.", "penstock.lock", "hoodie.datasource.hive_sync.", "hoodie.meta.sync."))
 
 
@@ -62,10 +62,11 @@ def check_lock(table: TableState) -> None:
 
 
 def check_store(table: TableState) -> None:
-    """Raise Unsupported if two processes could publish the same commit, because the store ignores conditional puts.
+    """Raise Unsupported if two processes could publish the same commit, because a store ignores conditional puts.
 
-    Called before a write or table service takes an instant. The answer of a store is remembered, so later calls send no request.
-    A lock that does not lie on such a store keeps writers apart.
+    With a single writer, the store of the table is checked. If several writers are allowed, the store of the lock file is
+    checked; a lock on a server always passes. Called before a write or table service takes an instant. The answer of a store is
+    remembered, so later calls send no request.
     """
     if is_optimistic(table):
         find_lock(table).check_store()
@@ -75,7 +76,9 @@ def check_store(table: TableState) -> None:
 
 @contextmanager
 def locked(table: TableState, instant: str = "") -> Iterator[HeldLock | None]:
-    """Hold the table's lock while the `with` block runs. Do nothing with a single writer, or inside another locked section.
+    """Hold the table's lock while the `with` block runs, and yield the held lock.
+
+    With a single writer, or inside another locked section of this thread, do nothing and yield None.
 
     Args:
         instant: the instant that is published, which `LockProvider.holder` shows.

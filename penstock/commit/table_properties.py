@@ -11,10 +11,11 @@ from penstock.table.state import TableState
 
 
 def change_properties(table: TableState, change: Callable[[dict[str, str]], dict[str, str]]) -> TableState:
-    """Change the properties of a table, as they are now, under the lock of the table. Return the table with its properties.
+    """Read the properties of a table, change them, and store them, under the lock of the table. Return the table with them.
 
     Args:
-        change: returns the new properties. The file is not written if they are the same.
+        change: is called with the properties as they are on storage now, and returns the new ones. If they are the same, nothing
+            is written.
     """
     with locked(table):
         config = read_config(table.storage, table.base_path)

@@ -66,7 +66,12 @@ class DynamoDbLock(LockProvider):
         return f"DynamoDB item {self._key} of table {self._table}"
 
     def check(self) -> None:
-        """Create the DynamoDB table if there is none. Raise StorageError or OptionError if DynamoDB cannot be used."""
+        """Check that DynamoDB can be used. Create the DynamoDB table if there is none.
+
+        Raises:
+            OptionError: there are no credentials.
+            StorageError: DynamoDB does not answer or refuses the request, or the new table cannot be used in time.
+        """
         with self._typed_errors():
             self._require_table()
 
@@ -100,7 +105,7 @@ class DynamoDbLock(LockProvider):
         return self._watch.is_expired(_text(item, _VERSION), int(_text(item, _LEASE) or self._length_ms) / 1000)
 
     def _put(self, mine: LockHolder, old: dict[str, Any] | None) -> bool:
-        """Create or replace the item so that it names `mine` as owner; return False if another contender was faster.
+        """Create or replace the item so that it names `mine` as owner. Return True; False if another contender was faster.
 
         Args:
             old: the item that was read before. It is replaced if it still has the same version number. None: there was no item.
@@ -131,7 +136,7 @@ class DynamoDbLock(LockProvider):
         return found is not None and _text(found, _OWNER) == mine.owner
 
     def _touch(self, mine: LockHolder) -> bool:
-        """Write a new version number into the item; return False if `mine` does not own the item any more."""
+        """Write a new version number into the item if `mine` still owns it. Return whether `mine` does."""
         new = clock.new_uuid()
         is_mine = self._conditionally(
             "update_item",
@@ -183,7 +188,7 @@ class DynamoDbLock(LockProvider):
         return lease is not None and lease.renew()
 
     def holder(self) -> LockHolder | None:
-        """Return the holder that the item names; for a writer of Hudi, only its owner name is known."""
+        """Return the holder that the item names; None if the lock is free. Of a writer of Hudi only the owner name is known."""
         with self._typed_errors():
             item = self._read()
         if item is None or item.get(_RELEASED, {}).get("S") == "1":
@@ -209,7 +214,12 @@ class DynamoDbLock(LockProvider):
         return item
 
     def _conditionally(self, call: str, **arguments: Any) -> bool:
-        """Change the item under a condition; return whether the condition was met."""
+        """Change the item under a condition; return whether the condition was met.
+
+        Args:
+            call: the method of DynamoDB's client, such as `put_item`.
+            arguments: the arguments of the method, with the condition and without the name of the table.
+        """
         try:
             getattr(self._client, call)(TableName=self._table, **arguments)
         except self._client.exceptions.ConditionalCheckFailedException:
@@ -241,7 +251,7 @@ class DynamoDbLock(LockProvider):
         self._has_table = True
 
     def _create_table(self) -> str:
-        """Create the DynamoDB table; return its state. Another writer may be creating it too."""
+        """Create the DynamoDB table, unless another writer is creating it. Return its state, in which it cannot be used yet."""
         options = self.context.options
         capacity: dict[str, Any] = {}
         if options[o.LOCK_DYNAMODB_BILLING] == "PROVISIONED":

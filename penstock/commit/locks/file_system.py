@@ -110,7 +110,7 @@ class FileSystemLock(LockProvider):
         return self.is_held() if lease is None else lease.renew()
 
     def _rewrite(self, mine: LockHolder) -> bool:
-        """Write the lock file again, if it still names `mine` as holder; return False if it does not."""
+        """Write the lock file again if it still names `mine` as holder. Return whether it does."""
         if not self._has_file(mine):
             return False
         self._storage.replace(self._path, mine.encode())
@@ -125,7 +125,10 @@ class FileSystemLock(LockProvider):
         return found is not None and found.owner == mine.owner
 
     def holder(self) -> LockHolder | None:
-        """Return the holder that the lock file names; for a file of Hudi, the time of the file and the thread that it names."""
+        """Return the holder that the lock file names; None if there is no lock file.
+
+        Of a writer of Hudi only the time of the file and the thread that it names are known.
+        """
         found = self._read()
         return None if found is None else _holder_of(*found)
 
@@ -147,7 +150,11 @@ class FileSystemLock(LockProvider):
         return None if info is None else (content, info)
 
     def _remove_abandoned(self) -> bool:
-        """Delete the lock file if its holder is dead; return whether the lock may be free now."""
+        """Delete the lock file if its holder is dead. Return whether to try at once to acquire the lock.
+
+        True if the file is gone or has changed since it was read. False if the holder may be alive, or if another contender is
+        about to delete the file.
+        """
         found = self._read()
         if found is None:
             return True

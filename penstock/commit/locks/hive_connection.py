@@ -53,7 +53,10 @@ class LockConnection:
         self._client = None
 
     def _connect(self) -> Any:
-        """Connect to the first metastore that answers. Raise the error of the last one if none does."""
+        """Connect to the first metastore that answers, and return the connection.
+
+        If none answers, raise the error of the last one.
+        """
         from thriftpy2.rpc import make_client
 
         service = metastore_types().ThriftHiveMetastore

@@ -56,7 +56,7 @@ class HiveMetastoreLock(LockProvider):
 
     @property
     def fencing_number(self) -> int | None:
-        """The id of the lock, which grows with every request."""
+        """The id of the lock, which grows with every request; None if there is no lock or request of this process."""
         return self._lock_id
 
     def check(self) -> None:
@@ -126,7 +126,7 @@ class HiveMetastoreLock(LockProvider):
         return lease is not None and lease.renew()
 
     def _beat(self, lock_id: int) -> bool:
-        """Send a heartbeat; return False if the metastore has removed the lock."""
+        """Send a heartbeat. Return True; False if the metastore has removed the lock."""
         types = self._types
         try:
             self._call("heartbeat", types.HeartbeatRequest(lockid=lock_id))
@@ -135,7 +135,7 @@ class HiveMetastoreLock(LockProvider):
         return True
 
     def holder(self) -> LockHolder | None:
-        """Return the holder of the lock; for a writer of Hudi, its user and host."""
+        """Return the holder of the lock; None if it is free. Of a writer of Hudi only user and host are known."""
         holding = self._list_holding()
         return _holder_of(holding[0]) if holding else None
 
@@ -179,11 +179,15 @@ class HiveMetastoreLock(LockProvider):
         return types.LockRequest(component=[component], user=_user(), hostname=mine.host, agentInfo=_agent_of(mine))
 
     def _call(self, name: str, *arguments: Any) -> Any:
-        """Call the metastore once."""
+        """Call a function of the metastore once, by its name in Thrift, and return its answer."""
         return self._metastore.call(name, *arguments)
 
     def _call_with_retries(self, name: str, *arguments: Any) -> Any:
-        """Call the metastore; try again if it does not accept connections."""
+        """Call a function of the metastore and return its answer. If the metastore refuses the connection, wait and call again.
+
+        Raises:
+            StorageError: the metastore refused the last retry too, or the call failed in another way.
+        """
         options = self.context.options
         retries = options[o.LOCK_RETRIES]
         first_ms = options[o.LOCK_RETRY_MS]

@@ -58,7 +58,10 @@ class Lease:
         return not self._is_lost
 
     def renew(self) -> bool:
-        """Renew the lease; return whether it is valid."""
+        """Renew the lease at the server or file. Return whether the lease is valid.
+
+        If the server or file cannot be reached, the lease stays valid until its end.
+        """
         with self._lock:
             if not self.is_valid:
                 return False

@@ -111,7 +111,7 @@ class Turns:
             return self._queue[0] if self._queue else None
 
     def take(self, owner: str, timeout_s: float) -> bool:
-        """Wait until it is the owner's turn. Return False if that takes longer than `timeout_s`.
+        """Wait until it is the owner's turn, and return True. Return False if that takes longer than `timeout_s`.
 
         The caller must call `leave` afterwards in either case.
         """
@@ -155,7 +155,7 @@ class LockProvider(ABC):
 
     @abstractmethod
     def _take(self, mine: LockHolder, deadline_s: float) -> bool:
-        """Acquire the lock for the holder `mine`; return False if another holder still has it at the deadline.
+        """Acquire the lock for the holder `mine`, and return True. Return False if another holder still has it at the deadline.
 
         At least one attempt is made, even if the deadline has passed.
 
@@ -165,7 +165,10 @@ class LockProvider(ABC):
 
     @abstractmethod
     def _drop(self, mine: LockHolder) -> None:
-        """Release the lock of the holder `mine`, or end its wait. Also called if it is unknown whether `mine` acquired it."""
+        """Release the lock of the holder `mine`; if `mine` still waits for the lock, withdraw its request.
+
+        Also called if it is not known whether `mine` has acquired the lock.
+        """
 
     @abstractmethod
     def _is_mine(self, mine: LockHolder) -> bool:

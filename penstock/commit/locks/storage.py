@@ -101,11 +101,16 @@ class StorageLock(LockProvider):
 
     @property
     def fencing_number(self) -> int | None:
-        """The number of the lease, which grows with every holder."""
+        """The number of the lease, which grows with every holder; None if this process has no lease."""
         return self._number
 
     def check(self) -> None:
-        """Raise Unsupported if the table has the lock file of Hudi 1.x, which this lock does not exclude, or as `check_store`."""
+        """Raise an error if the lock cannot work on this table.
+
+        Raises:
+            Unsupported: the table has the lock file of Hudi 1.x, which this lock does not exclude; or the table's store ignores
+                conditional puts, so two contenders would create the same lease file.
+        """
         self.check_store()
         path = join(self.context.base_path, _HUDI_LOCK)
         if self._storage.stat(path) is not None:
@@ -187,7 +192,7 @@ class StorageLock(LockProvider):
         return lease is not None and lease.renew()
 
     def _rewrite(self, mine: LockHolder) -> bool:
-        """Replace the lease file of `mine`, so that contenders see a renewal; return False if the lock was lost."""
+        """Replace the lease file of `mine`, so that contenders see a renewal. Return True; False if the lock was lost."""
         number = self._own_number
         files = self._list()
         if files.latest != number or files.is_released:

@@ -45,7 +45,7 @@ class UserLock(LockProvider):
         return self._has is mine
 
     def holder(self) -> LockHolder | None:
-        """Return this process if it holds the lock; other holders are not known."""
+        """Return this process if it holds the lock; otherwise None, because holders in other processes are not known."""
         return self._has
 
     def break_lock(self) -> LockHolder | None:

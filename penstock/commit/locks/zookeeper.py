@@ -109,7 +109,7 @@ class ZookeeperLock(LockProvider):
         return str(made.get(timeout=self._answer_s)).rpartition("/")[2]
 
     def _wait_for(self, client: Any, node: str, deadline_s: float) -> bool:
-        """Wait until a node is deleted or the connection changes; return False if the deadline passes first."""
+        """Wait until a node is deleted or the connection changes, and return True. Return False if the deadline passes first."""
         changed = threading.Event()
 
         def on_change(_: object) -> None:
