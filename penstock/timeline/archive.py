@@ -138,10 +138,14 @@ def load_archive(
 
 
 def _load_archive(storage: Storage, base_path: str, folder: str, keep: Callable[[Entry], bool]) -> list[dict[str, Any]]:
-    """Read the entries as `load_archive` does, but do not try again if a file disappears.
+    """Read the entries of all archive files, oldest first. An entry is one state of one instant.
+
+    Args:
+        folder: the name of the archive's folder below `.hoodie`.
+        keep: is called with each entry. Entries for which it returns false are left out.
 
     Raises:
-        FileNotFoundError: a file was merged into another one after it was listed.
+        FileNotFoundError: a file was merged into another one after it was listed. The caller tries again.
     """
     entry_by_key: dict[tuple[str, str, str], dict[str, Any]] = {}
     for file in list_archive_files(storage, base_path, folder):

@@ -30,7 +30,10 @@ class Action(str, Enum):
 
     @property
     def family(self) -> Action:
-        """The action in the name of the completed file: `commit` for a compaction, `deltacommit` for a log compaction."""
+        """The action in the name of the completed file: `commit` for a compaction, `deltacommit` for a log compaction.
+
+        For any other action, the action itself.
+        """
         return _COMPLETES_AS.get(self, self)
 
 

@@ -25,7 +25,10 @@ _SUFFIX = ".json"
 
 @dataclass(frozen=True)
 class OverwriteNote:
-    """What is left to do after an overwrite was decided. Paths are relative to the base path."""
+    """The note of an overwrite: a file which decides that a new table replaces the old one, and lists what is left to do.
+
+    Paths are relative to the base path.
+    """
 
     #: The name of the folder in `.hoodie/.temp` with the new table.
     new_table: str
@@ -48,7 +51,7 @@ class OverwriteNote:
 
 
 def note_path(folder: str, new_table: str) -> str:
-    """Return the path of the note on a new table.
+    """Return the path of the note which decides that a new table replaces the old one.
 
     Args:
         folder: the path of the table's `.hoodie`.
@@ -58,7 +61,9 @@ def note_path(folder: str, new_table: str) -> str:
 
 
 def find_note(storage: Storage, folder: str) -> str | None:
-    """Return the path of the note of a decided overwrite; None if there is none.
+    """Return the path of the note of an unfinished overwrite; None if there is none.
+
+    The note says that a new table must replace the old one. The empty note of an overwrite that was given up does not count.
 
     Args:
         folder: the path of the table's `.hoodie`.
@@ -67,7 +72,9 @@ def find_note(storage: Storage, folder: str) -> str | None:
 
 
 def is_overwritten(storage: Storage, folder: str, timeline: Timeline) -> bool:
-    """Whether an overwrite of a table was decided and is not finished. Without the notes' folder this needs no request.
+    """Whether a new table must replace this table, in an overwrite that is not finished.
+
+    A note, a file in a folder of `.hoodie`, says so. If the timeline shows that there is no such folder, this needs no request.
 
     Args:
         folder: the path of the table's `.hoodie`.
@@ -78,19 +85,27 @@ def is_overwritten(storage: Storage, folder: str, timeline: Timeline) -> bool:
 
 
 def list_notes(storage: Storage, folder: str) -> list[FileInfo]:
-    """Return the notes of all overwrites, decided and given up."""
+    """Return the notes of all unfinished overwrites of a table, also of those that were given up so that the old table stays.
+
+    Args:
+        folder: the path of the table's `.hoodie`.
+    """
     return storage.list(join(folder, OVERWRITES))
 
 
 def is_given_up(note: FileInfo) -> bool:
-    """Whether a note says that the overwrite was given up."""
+    """Whether the note of an overwrite is empty, which says that the overwrite was given up and the old table stays."""
     return note.size_bytes == 0
 
 
 def give_up(storage: Storage, folder: str, new_table: str) -> bool:
-    """Prevent that an overwrite is decided. Return False if it is decided already.
+    """Prevent an overwrite, so that the old table stays. Return False if it is too late, because the new table must replace it.
 
-    Afterwards the new table may be deleted: no other process will look for it.
+    If the result is True, the new table may be deleted: no other process will look for it.
+
+    Args:
+        folder: the path of the table's `.hoodie`.
+        new_table: the name of the new table's folder.
     """
     path = note_path(folder, new_table)
     try:

@@ -89,7 +89,7 @@ def request_instant(
 
     Raises:
         StorageError: no attempt succeeded.
-        TableChanged: an overwrite of the table was decided and is not finished.
+        TableChanged: a new table is about to replace this one (save mode `overwrite`).
     """
     for _ in _attempts(base_path):
         last = (known or load_timeline(storage, base_path)).last_time
@@ -145,7 +145,10 @@ def _attempts(base_path: str) -> Iterator[None]:
 
 
 def _refuse_overwritten(storage: Storage, base_path: str, timeline: Timeline) -> None:
-    """Raise TableChanged if an overwrite of the table was decided and is not finished: it deletes instants of the old table."""
+    """Raise TableChanged if a new table is about to replace this one (save mode `overwrite`).
+
+    The instants of the old table are deleted then.
+    """
     if is_overwritten(storage, join(base_path, FOLDER), timeline):
         raise TableChanged(f"{base_path} is being replaced by mode('overwrite'). Run the write again")
 

@@ -18,7 +18,10 @@ class Timeline:
     folders: frozenset[str] | None = field(default=None, compare=False)
 
     def may_have_folder(self, name: str) -> bool:
-        """Whether `.hoodie` may have a folder of this name. If not, the caller need not look for it on storage."""
+        """Whether `.hoodie` may have a folder of this name, by the listing of the timeline; true if its folders are not known.
+
+        If not, the caller need not look for the folder on storage.
+        """
         return self.folders is None or name in self.folders
 
     @staticmethod
