@@ -148,10 +148,11 @@ def read_config(storage: Storage, base_path: str) -> TableConfig:
 
 
 def find_config(storage: Storage, base_path: str) -> TableConfig | None:
-    """Read and check `hoodie.properties`, as `read_config` does. Return None if there is no table at the path.
+    """Read and check `hoodie.properties`, or its backup if that file is missing or damaged. Return None if there is no table.
 
     Raises:
-        CorruptFile, Unsupported: as `read_config`.
+        CorruptFile: one file is damaged, and the other is damaged or missing; or both are missing, but there is a timeline.
+        Unsupported: the table has a table version, timeline layout or base file format that Penstock does not know.
     """
     problem: CorruptFile | None = None
     for name in (PROPERTIES, BACKUP):

@@ -47,7 +47,7 @@ def walk_partitions(storage: Storage, base_path: str, below: str = "") -> Iterat
 
 
 def _find_partitions(base_path: str, files: Sequence[FileInfo]) -> Iterator[tuple[str, list[FileInfo]]]:
-    """Yield each partition path with its files, in the order in which `_walk_folders` yields them. Lists nothing.
+    """Yield each partition path with its files, found among files that were listed before. Paths are sorted folder by folder.
 
     Args:
         files: all files below the searched folder, at any depth.

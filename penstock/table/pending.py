@@ -1,8 +1,8 @@
-"""The plans of pending compactions, log compactions and clusterings, and the file groups that these plans own.
+"""The plans of pending compactions, log compactions and clusterings, and the file groups that these plans list.
 
-A plan owns the file groups that it lists until it completes or is unscheduled: no other plan may include them. While a compaction
-is pending, new log files of its file groups have the compaction's instant as base instant, although the base file of that instant
-does not exist yet.
+Until a plan completes or is unscheduled, no other plan may include the file groups that it lists. While a compaction is pending,
+new log files of its file groups have the compaction's instant as base instant, although the base file of that instant does not
+exist yet.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def find_pending_clusterings(table: TableState, before: str | None = None) -> Gr
     """Return the file groups in the plans of pending clusterings, each with the instant time of its clustering.
 
     Args:
-        before: consider only clusterings with an earlier instant time, as in `find_pending_compactions`; None for all.
+        before: consider only clusterings with an earlier instant time; None for all. A writer passes its own instant time,
+            because it can ignore later plans.
     """
     groups: Groups = {}
     for instant, plan in list_clustering_plans(table):
