@@ -117,7 +117,7 @@ def announce(
         instant: the instant of the write.
         style: whether each marker is a file of its own, or a line of a `MARKERS<number>` file.
         task: the number of the task. Concurrent tasks start with different file numbers, which avoids collisions.
-        turn: how many times this task has called `announce` before. It avoids collisions in the same way.
+        turn: how many times this task has called `announce` before. Each call starts with another file number.
 
     Raises:
         StorageError: the write is sealed, so its tasks may create no more data files.

@@ -73,7 +73,12 @@ def check_not_nested(storage: Storage, base_path: str, partition_paths: Iterable
 
 
 def _check_listed(base_path: str, files: Iterable[FileInfo], paths: AbstractSet[str]) -> None:
-    """Raise RecordKeyError if one of `paths` lies inside another partition, or contains one, by the files of the whole table."""
+    """Raise RecordKeyError if one of `paths` lies inside another partition of the table, or contains one.
+
+    Args:
+        files: the files of the whole table, from a recursive listing.
+        paths: the partition paths to check.
+    """
     found: set[str] = set()
     for file in files:
         if file.name.startswith(PARTITION_METAFILE):

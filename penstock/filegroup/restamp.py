@@ -47,6 +47,8 @@ def restamp_base_file(source: Any, sink: Any, instants: Instants, codec: str, fi
     """Copy an open base file, with a new instant and file name in the meta columns. Return the size of the copy.
 
     Args:
+        source: the open file.
+        sink: the stream to which the copy is written.
         codec: the compression codec of the columns that are encoded again, by Hudi's name.
         file_name: the name of the copy; None: the column `_hoodie_file_name` stays unchanged.
     """
@@ -67,6 +69,8 @@ def restamp_log(source: Any, sink: Any, instants: Instants, codec: str) -> int:
     """Copy an open log file whose blocks are all of one write, with a new instant. Return the size of the copy.
 
     Args:
+        source: the open file.
+        sink: the stream to which the copy is written.
         codec: the compression codec of the columns of Parquet blocks that are encoded again, by Hudi's name.
     """
     size = 0
@@ -109,7 +113,10 @@ def _restamp_header(block: LogBlock, instants: Instants) -> dict[HeaderKey, str]
 
 
 def _restamp_content(source: Any, block: LogBlock, instants: Instants, codec: str) -> Any:
-    """Return the content of a block with the new instant. A delete block has it in its header only."""
+    """Return the content of a log block, with the new instant in the meta columns of its rows.
+
+    The content of a delete block is returned unchanged: only its header holds the instant.
+    """
     content = read_content(source, block)
     if block.type is BlockType.AVRO_DATA:
         return _restamp_records(content, block, instants)

@@ -124,7 +124,7 @@ class TaskOutput:
             kind: what the task is about to do with the files.
 
         Raises:
-            StorageError: the write is sealed: it was finished without this task.
+            StorageError: the write was committed or undone without this task, so the task may create no more files.
         """
         if not file_paths:
             return
@@ -144,7 +144,7 @@ class TaskOutput:
             kind: what the task is about to do with the file.
 
         Raises:
-            StorageError: the write is sealed: it was finished without this task. The file was deleted again.
+            StorageError: the write was committed or undone without this task. The file was deleted again.
         """
         if file_path not in self._announced:
             self.announce([file_path], kind)
@@ -174,7 +174,7 @@ class TaskOutput:
             raise
 
     def _check_open(self) -> None:
-        """Raise StorageError if the driver has sealed the write."""
+        """Raise StorageError if the driver has sealed the write, so that its tasks may create no more files."""
         check_open(self.settings.storage, self.settings.base_path, self.settings.instant)
 
     def _remove(self) -> None:
@@ -218,11 +218,10 @@ class TaskOutput:
     def finish(self) -> None:
         """Sync this task's closed files to disk, and complete partition metafiles that another task wrote only in part.
 
-        If one Spark task runs many tasks of the write, the files of all of them are synced together at the end of the Spark
-        task.
+        If one Spark task runs many tasks of the write, the files of all of them are synced together at the end of the Spark task.
 
         Raises:
-            StorageError: the write is sealed: it was finished without this task. The files were deleted again.
+            StorageError: the write was committed or undone without this task. The files were deleted again.
         """
         storage = self.settings.storage
         # Another task created the metafile while this one was about to. It may have died before it wrote the content.

@@ -114,10 +114,10 @@ def fold_records(records: Iterable[LogRecords], schema: pa.Schema, settings: Fol
 
 
 def _make_folded_log(records: LogRecords, tables: tuple[pa.Table, ...], settings: FoldSettings) -> FoldedLog:
-    """Return folded records as a `FoldedLog`.
+    """Return records that are combined to one per key as a `FoldedLog`.
 
     Args:
-        records: the folded records. With `settings.orders_deletes` a key may have tombstones (deletes) besides its row.
+        records: the combined records. With `settings.orders_deletes` a key may have tombstones (deletes) besides its row.
         tables: the rows of the records, in memory or mapped from a file.
     """
     if not settings.orders_deletes or records.ordering is None:
@@ -143,10 +143,10 @@ class _CountedRecords:
 def _fold_in_memory(
     records: Iterator[LogRecords], settings: FoldSettings
 ) -> tuple[LogRecords | None, Iterator[LogRecords] | None]:
-    """Fold records in memory; return (folded records, None), or (None, all records) if they need spill files.
+    """Fold records in memory: combine them to one per key. Return (folded records, None), or (None, all records).
 
-    Records need spill files if they exceed a quarter of the memory limit after folding. Then the second result yields the
-    records read so far, folded, followed by the unread ones. Both results are None if there are no records.
+    The second form is returned if they need spill files, because they exceed a quarter of the memory limit after folding. It
+    yields the records read so far, folded, followed by the unread ones. Both results are None if there are no records.
 
     Folding copies, so the records are in memory twice for a moment. That is why they are folded when they reach half of the
     limit, and may take a quarter afterwards.
@@ -178,7 +178,7 @@ def _fold_bucket(records: Iterable[LogRecords], settings: FoldSettings) -> LogRe
 
 
 def _fold(parts: list[LogRecords], settings: FoldSettings) -> LogRecords:
-    """Concatenate the parts, oldest first, and fold their records to one per key."""
+    """Concatenate parts of a log's records, oldest first, and fold (combine) the records of each key to one."""
     fold = fold_ordered_log if settings.orders_deletes else fold_log
     return fold(settings.merger, _concat_records(parts), settings.ordering)
 

@@ -208,7 +208,7 @@ class LogWriter:
         file.size_bytes += len(block)
 
     def _open_next(self) -> _OpenFile:
-        """Create the log file with the next version."""
+        """Create the log file with the next version, and return it open for writing."""
         self._version += 1
         target = self._target
         token = mark_token(self._output.write_token, self._output.settings.instant)
