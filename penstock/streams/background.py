@@ -120,7 +120,7 @@ class BackgroundServices:
         return chosen
 
     def _run(self) -> None:
-        """Run the services after each commit, until the stream ends. Runs in the thread."""
+        """Run the services after each call of `wake`, until the stream ends. Runs in the thread."""
         while self._is_running():
             if not self._work.wait(_LOOK_EVERY_S):
                 continue

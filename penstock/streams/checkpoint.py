@@ -76,7 +76,8 @@ def _check_batches(found: Checkpoint, location: str, path: str, options: Options
     not exist but the checkpoint has batches, only warn.
 
     Args:
-        found: the state of the checkpoint, and `location` its folder.
+        found: the state of the checkpoint.
+        location: the folder of the checkpoint.
         path: the path of the table.
         identifier: the identifier of the stream.
     """

@@ -97,7 +97,7 @@ class StreamSink:
             pause_s *= 2
 
     def _write_once(self, batch: DataFrame, number: int) -> None:
-        """Try once to write a batch, unless it is committed already."""
+        """Try once to write a batch. If the batch is committed already, return without writing it."""
         stored = StreamBatch(self.identifier, number, self.checkpoint_id)
         addition = CommitAddition(
             stored.encode(),
