@@ -94,7 +94,7 @@ class ExpirePartitions(TableService):
         return table.options[o.TTL_INLINE]
 
     def needs_spark(self, table: TableState) -> bool:
-        """Whether the options name validators, which read the table."""
+        """Whether the service needs a Spark session: the options name validators, which read the table."""
         return bool(table.options[o.PRECOMMIT_VALIDATORS])
 
     def run_due(self, spark: Any, table: TableState, stages: Stages) -> str | None:

@@ -205,6 +205,9 @@ def _write_repeatedly(request: _Request, path: str, mode: SaveMode) -> tuple[Pub
 
     Returns:
         The commit, and the table for the table services that follow; None if the mode is `ignore` and the table exists.
+
+    Raises:
+        TableChanged: another write came in between in the last attempt too.
     """
     for attempt in range(1, _ATTEMPTS + 1):
         try:
@@ -396,13 +399,13 @@ def _run_operation(
 
 
 def _choose_markers(storage: Storage, settings: WriteSettings) -> WriteSettings:
-    """Return the settings with one marker file per data file (DIRECT), if the table is on an object store. This saves requests.
+    """Return the settings with one marker file per data file (DIRECT) if the table is on an object store; otherwise unchanged.
 
-    Each task of an upsert or insert writes one file. So collecting the markers of a task in one file (TIMELINE_SERVER_BASED)
-    would save no file, and the files would have to be read.
+    This saves requests. Each task of an upsert or insert writes one file. So collecting the markers of a task in one file
+    (TIMELINE_SERVER_BASED) would save no file, and the files would have to be read.
 
-    The settings stay unchanged if the user chose a marker type, for a bulk_insert, whose tasks announce many files at once, and
-    with early conflict detection, which works differently with each marker type.
+    On an object store too, the settings stay unchanged if the user chose a marker type, for a bulk_insert, whose tasks announce
+    many files at once, and with early conflict detection, which works differently with each marker type.
     """
     stays = settings.options.is_set(o.MARKERS_TYPE) or settings.options[o.EARLY_CONFLICT_DETECTION]
     if stays or settings.operation is Operation.BULK_INSERT or not has_whole_files(storage):
