@@ -67,7 +67,7 @@ class Part:
 
 @contextmanager
 def enter_part(part: Part | None) -> Iterator[None]:
-    """Within the `with` block, let the task descriptions that this thread runs belong to `part`, which collects their files.
+    """Within the `with` block, collect the files that task descriptions write on this thread in `part`, to sync them together.
 
     Args:
         part: task descriptions whose files are synced together. None: the files of each description are synced by themselves.

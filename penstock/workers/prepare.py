@@ -41,6 +41,8 @@ _preparing = threading.Lock()
 def prepare_workers(spark: SparkSession) -> None:
     """Make sure that the Python workers of a session can import Penstock. Only the first call for a session does anything.
 
+    If a worker finds no Penstock, or another version, the package is sent to all executors.
+
     Raises:
         ExecutorError: the workers cannot run Penstock, for example because their Python has no pyarrow.
     """

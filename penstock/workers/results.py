@@ -86,7 +86,7 @@ def _converter(kind: Any) -> Callable[[Any], Any] | None:
 
 
 def _dataclass_converter(kind: Any) -> Callable[[dict[str, Any]], Any]:
-    """Return the function that makes an object of a dataclass of a dict with its fields."""
+    """Return a function that builds an object of the dataclass `kind` from a dict of its fields, as parsed from JSON."""
     types = get_type_hints(kind)
     converters = {field.name: convert for field in fields(kind) if (convert := _converter(types[field.name]))}
 
