@@ -20,6 +20,7 @@ def is_older(storage: Storage, file: FileInfo, limit_ms: int, folder: str) -> bo
     """Whether a file was modified longer ago than a limit.
 
     Args:
+        limit_ms: the limit, in milliseconds.
         folder: where a file may be written, to ask the storage for the time. It is deleted at once.
     """
     age_ms = clock.now_ms() - file.modified_ms
@@ -29,7 +30,10 @@ def is_older(storage: Storage, file: FileInfo, limit_ms: int, folder: str) -> bo
 
 
 def _ask_time(storage: Storage, folder: str) -> int:
-    """Return the time by the clock of the storage, in milliseconds since the epoch; by this process if nothing can be written."""
+    """Return the time by the clock of the storage, in milliseconds since the epoch.
+
+    To find it, write a file to the folder and delete it again. If that fails, return the time by the clock of this process.
+    """
     path = join(folder, f"clock-{clock.new_uuid()}")
     info = None
     with suppress(StorageError):

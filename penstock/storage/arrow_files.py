@@ -75,7 +75,12 @@ def _checksum(batch: pa.RecordBatch) -> bytes:
 
 
 def open_arrow_file(storage: Storage, path: str) -> ArrowFile:
-    """Open an Arrow IPC file, as a memory map where the storage has them. Raises FileNotFoundError, and CorruptFile."""
+    """Open an Arrow IPC file for reading, as a memory map where the storage has them.
+
+    Raises:
+        FileNotFoundError: there is no file at the path.
+        CorruptFile: the file is damaged.
+    """
     with _damage_named(path):
         return ArrowFile(path, pa.ipc.open_file(_open(storage, path)))
 

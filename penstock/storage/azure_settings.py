@@ -98,6 +98,7 @@ def _secret_setting(
         suffixes: the ends of Hadoop's keys that name the account.
         key: Hadoop's key. It is looked up with each suffix first, then without.
         environment: environment variables.
+        option: Penstock's option for the secret; None: there is none.
         more: further keys of Hadoop, looked up before `key` without suffix.
     """
     keys = (*(f"{key}{suffix}" for suffix in suffixes), *more, key)

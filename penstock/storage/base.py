@@ -54,7 +54,7 @@ class Storage(Protocol):
         """Open a file for reading, with random access. Raises FileNotFoundError."""
 
     def map(self, path: str) -> pa.NativeFile:
-        """Open a file for reading as a memory map; if the storage has no memory maps, as `open` does.
+        """Open a file for reading as a memory map; if the storage has no memory maps, open it for reading with random access.
 
         Only for files that no other process truncates while they are open: reading past the end of a mapped file kills this
         process. Raises FileNotFoundError.
@@ -163,7 +163,7 @@ def list_by_folders(storage: Storage, path: str) -> Iterator[FileInfo]:
 
 
 def read_ranges_of_open(source: pa.NativeFile, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-    """Return the bytes of several ranges of an open file, and close the file.
+    """Return the bytes of several ranges of an open file, each (first byte, number of bytes), and close the file.
 
     A storage whose reads are cheap uses it for `read_ranges`.
     """

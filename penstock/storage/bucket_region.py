@@ -28,7 +28,7 @@ def find_bucket_region(bucket: str) -> str | None:
 
 
 def _ask(bucket: str) -> str | None:
-    """Send the request. Return the region in the answer."""
+    """Send Amazon one request for a bucket. Return the region in the answer; None if there is no answer or it names no region."""
     address = urlsplit(_ADDRESS)
     kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
     connection = kind(address.hostname or "", address.port, timeout=_TIMEOUT_SECONDS)

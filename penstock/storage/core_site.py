@@ -47,7 +47,11 @@ def read_core_site(environment: Mapping[str, str]) -> tuple[dict[str, str], str]
 
 
 def _parse(path: str) -> dict[str, str]:
-    """Return the properties of a file, as they are written."""
+    """Return the properties in a file such as `core-site.xml`, name → value. References in the values are not replaced.
+
+    Raises:
+        OptionError: the file cannot be read or parsed.
+    """
     try:
         root = ElementTree.parse(path).getroot()
     except (OSError, ElementTree.ParseError) as e:

@@ -276,7 +276,7 @@ class _NewFile:
         self.closed = False
 
     def write(self, data: Any) -> int:
-        """Append bytes to the file."""
+        """Append bytes to the file. Return how many."""
         self._try(lambda: self._writer.write(data))
         self._written += len(data)
         return len(data)
@@ -356,9 +356,13 @@ def import_hdfs_native() -> Any:
 
 
 def _explain(text: str, url: str) -> str:
-    """Return a sentence for the text of an error: what is wrong and how to repair it, if the name node's exception is known.
+    """Return a sentence for an error of hdfs-native: what is wrong and how to repair it.
 
-    Otherwise the first line of the text.
+    If the cause is not known, the sentence quotes the first line of `text`.
+
+    Args:
+        text: the text of the error.
+        url: the URL of the HDFS, for the sentence.
     """
     for name, fix in _FIXES.items():
         if name in text:

@@ -34,8 +34,8 @@ def parse_location(text: str) -> Location:
 def is_same_location(one: str, other: str) -> bool:
     """Whether two locations are the same folder. `s3`, `s3a` and `s3n` are the same scheme.
 
-    A location without a scheme may have any, and one without an authority (`hdfs:/trips`) any authority, as in Hadoop, whose
-    default file system completes both.
+    A location without a scheme (`/trips`) matches any scheme, and one without an authority (`hdfs:/trips`) any authority: in
+    Hadoop the default file system completes both.
     """
     if one == other:
         return True

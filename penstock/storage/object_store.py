@@ -120,7 +120,12 @@ class ObjectStorage:
         """Do nothing: an object is durable when its request was answered."""
 
     def write_new(self, path: str, data: bytes) -> None:
-        """Create a file with a conditional put. Raises AlreadyExists, CommitUnknown."""
+        """Create a file with a conditional put. If the store does not answer, repeat the put, as long as the settings allow.
+
+        Raises:
+            AlreadyExists: the path is taken.
+            CommitUnknown: the put was not answered, and the object cannot be read, so the file may or may not exist.
+        """
         self._write_new(path, data, self.settings.retry_ms)
 
     def _write_new(self, path: str, data: bytes, retry_ms: int) -> None:
@@ -401,7 +406,12 @@ def copy_files(storage: Storage, pairs: Sequence[tuple[str, str]]) -> None:
 
 
 def write_new_within(storage: Storage, path: str, data: bytes, most_ms: int) -> None:
-    """Create a file as `Storage.write_new` does. On an object store the put is repeated for `most_ms` milliseconds at most."""
+    """Create a file atomically and durably. On an object store the put is repeated for `most_ms` milliseconds at most.
+
+    Raises:
+        AlreadyExists: the path is taken.
+        CommitUnknown: the storage did not answer, so the file may or may not exist.
+    """
     if isinstance(storage, ObjectStorage):
         storage._write_new(path, data, min(most_ms, storage.settings.retry_ms))
     else:

@@ -92,7 +92,7 @@ class Upload:
         self.closed = False
 
     def write(self, data: Any) -> int:
-        """Append bytes to the file. Wait if too many parts are being sent."""
+        """Append bytes to the file, and return how many. Wait if too many parts are being sent."""
         view = memoryview(data).cast("B")
         self._written += len(view)
         if self._writer is None and len(self._buffer) + len(view) <= PART_BYTES:

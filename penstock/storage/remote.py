@@ -46,7 +46,10 @@ def open_object_store(path: str, sources: Sources) -> tuple[Storage, str]:
 
 
 def _with_region_of_bucket(settings: ClientSettings, sources: Sources) -> ClientSettings:
-    """Return the settings with the region of the bucket, if it is one of Amazon and no setting names the region."""
+    """Return the settings with the region of the bucket, if it is a bucket of Amazon and no setting names the region.
+
+    Amazon is asked for the region. In any other case, or if Amazon does not answer, the settings are returned unchanged.
+    """
     config = dict(settings.config)
     if settings.kind != "s3" or "endpoint" in config or settings.origin(REGION.name) != DEFAULT:
         return settings

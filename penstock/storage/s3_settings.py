@@ -149,7 +149,7 @@ def _load_profile(sources: Sources) -> None:
 
 
 def _find_endpoint(bucket: str, sources: Sources) -> dict[str, str]:
-    """Return endpoint, region and style of addresses as a dict of obstore's settings."""
+    """Return endpoint, region, and whether the bucket is part of the host name, as a dict of obstore's settings."""
     config: dict[str, str] = {}
     endpoint = sources.get(ENDPOINT)
     uses_ssl = sources.get_flag(SSL) is not False

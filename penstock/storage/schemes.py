@@ -85,7 +85,8 @@ def explain_storage(path: str, settings: Mapping[str, str] | None = None) -> str
     Secrets are masked. For other storages, which have no settings, the text is the storage's class and the path.
 
     Raises:
-        OptionError, Unsupported: as `open_storage`.
+        OptionError: the path is empty or malformed, or a setting has a wrong value.
+        Unsupported: no storage serves the scheme, or the package that it needs is not installed.
     """
     scheme = _check_path(path)
     if scheme in STORAGES:

@@ -128,7 +128,12 @@ class Sources:
         return option.default if raw is None else option.read(raw)
 
     def add(self, name: str, value: str, origin: str) -> None:
-        """Record a value that does not come from a `Setting`, such as a default."""
+        """Add a value that does not come from a `Setting`, such as a default, to the settings that were found.
+
+        Args:
+            name: the name of the setting, for messages.
+            origin: where the value comes from, in words.
+        """
         self.found.append(Found(name, value, origin))
 
     def _first(self, setting: Setting, places: Iterable[tuple[Mapping[str, str], str, str]]) -> str | None:
