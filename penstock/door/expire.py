@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import options as o
 from penstock.commit.change import STAGES
 from penstock.commit.replace import begin_replace, list_replaced_groups
-from penstock.door.preview import read_preview
-from penstock.hooks import PublishedCommit
+from penstock.hooks import PendingCommit, PublishedCommit
 from penstock.options.operation import Operation
 from penstock.progress import Stages, format_count
 from penstock.services.stored_plans import waits_for_writes
@@ -27,7 +26,7 @@ from penstock.write.publish import extra_metadata
 from penstock.write.replaced_partitions import renew_buckets
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _NAME = "end of old partitions"
 
@@ -73,8 +72,15 @@ def expire_partitions(table: TableState, stages: Stages, spark: SparkSession | N
             replaced=replaced,
             spark=spark,
             stages=stages,
-            read_table=read_preview,
+            read_table=_read_preview,
         )
+
+
+def _read_preview(spark: SparkSession, table: TableState, commit: PendingCommit | None) -> DataFrame:
+    """Return a snapshot of the table as it would be after the commit. Called only if the options name validators."""
+    from penstock.door.preview import read_preview  # needs pyspark, which a process that expires partitions may lack
+
+    return read_preview(spark, table, commit)
 
 
 class ExpirePartitions(TableService):

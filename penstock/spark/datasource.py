@@ -28,6 +28,10 @@ def is_hudi(source: str | None) -> bool:
     return source is not None and source.lower() in FORMATS
 
 
+#: An option of jobs on AWS Glue that names the data source. The format has named it already.
+GLUE_CLASS_NAME = "className"
+
+
 class CallRecorder:
     """Mixin for Spark's reader and writer: records in `_recorded` the format and the options that the user sets."""
 
@@ -77,6 +81,7 @@ class HudiWriter(CallRecorder):
         if not target:
             raise OptionError("'path' must be set: pass the folder of the table to save()")
         given.pop("path", None)
+        given.pop(GLUE_CLASS_NAME, None)
         frame = notes["frame"]
         write(frame.sparkSession, frame, target, given, mode or notes["mode"])
 
@@ -114,6 +119,7 @@ class HudiReader(CallRecorder):
             raise OptionError("a Hudi table brings its own schema; leave schema() out and select() the columns you want")
         given = {**notes["options"], **options}
         default = given.pop("path", None)
+        given.pop(GLUE_CLASS_NAME, None)
         paths = [path] if isinstance(path, str | os.PathLike) else list(path or ([default] if default else []))
         return load(notes["session"], [os.fspath(p) for p in paths], given)
 

@@ -17,16 +17,17 @@ _AHEAD_MS = 5_000
 
 
 def is_older(storage: Storage, file: FileInfo, limit_ms: int, folder: str) -> bool:
-    """Whether a file was modified longer ago than a limit.
+    """Whether a file was modified as long ago as a limit, or longer.
 
     Args:
         limit_ms: the limit, in milliseconds.
         folder: where a file may be written, to ask the storage for the time. It is deleted at once.
     """
     age_ms = clock.now_ms() - file.modified_ms
-    if -_AHEAD_MS <= age_ms <= limit_ms:
+    if -_AHEAD_MS <= age_ms < limit_ms:
         return False
-    return _ask_time(storage, folder) - file.modified_ms > limit_ms
+    # Equal counts as older: file systems date files by a clock that advances every few milliseconds.
+    return _ask_time(storage, folder) - file.modified_ms >= limit_ms
 
 
 def _ask_time(storage: Storage, folder: str) -> int:

@@ -18,6 +18,6 @@ def test_a_profile_has_stages_kernels_and_flame_graphs(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "profile.json").read_text())
     assert {"stage", "store", "commit"} <= {row["stage"] for row in found["stages"]}
     kernels = {kernel["name"]: kernel["parts"] for kernel in found["kernels"]}
-    assert {"decode", "encode", "merge"} <= set(kernels["run_task"])
+    assert {"decode", "encode", "merge"} <= set(kernels["run_or_keep"])
     assert all(seconds >= 0 for parts in kernels.values() for seconds in parts.values())
     assert {f"flame-{name}.svg" for name in ("driver", *kernels)} <= {file.name for file in tmp_path.glob("*.svg")}

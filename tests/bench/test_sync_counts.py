@@ -56,4 +56,4 @@ def test_one_new_partition_of_150_000_takes_five_requests_and_no_listing_of_part
         "add_partitions": 1,
         "alter_table": 1,
     }
-    assert set(listed) == {".hoodie"}
+    assert set(listed) == {".hoodie", ".schema"}

@@ -37,7 +37,7 @@ CASES: dict[str, list[dict[str, str]]] = {
 #: The parts of a name that Dropwizard adds to a counter, and to a timer.
 STATISTICS = re.compile(r"\.(count|m\d+_rate|max|mean|mean_rate|min|p\d+|stddev)$")
 #: Names that Hudi alone has, as `docs/metrics.md` says.
-HUDI_ONLY = re.compile(r"(timer|HoodieWrapperFileSystem\w*)\.")
+HUDI_ONLY = re.compile(r"(timer|HoodieWrapperFileSystem\w*|TimelineService)\.")
 FOR_ONE_WRITER = re.compile(r"lock\.|counter\.conflict_resolution\.")
 #: Names that Penstock alone has.
 OURS_ONLY = re.compile(r"index\.\w+\.duration|counter\.conflict_resolution\.failure")

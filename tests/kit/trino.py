@@ -43,10 +43,12 @@ class Trino:
     server: Server
 
     def is_ready(self) -> bool:
-        """Whether the server takes queries."""
+        """Whether the server runs queries. It says that it has started before it has found its own node."""
         try:
-            return not self._ask(f"http://127.0.0.1:{self.port}/v1/info")["starting"]
-        except OSError:
+            if self._ask(f"http://127.0.0.1:{self.port}/v1/info")["starting"]:
+                return False
+            return bool(self.query("select node_id from system.runtime.nodes where state = 'active'"))
+        except (OSError, RuntimeError):
             return False
 
     def query(self, statement: str) -> list[list[Any]]:
