@@ -248,7 +248,7 @@ def _results(query: str, preview: TablePreview) -> Iterator[tuple[DataFrame, Dat
 
 
 def _has_all_rows(new: DataFrame, old: DataFrame) -> bool:
-    """Whether a DataFrame has all rows of another one, each row as often or more often. The order does not count."""
+    """Whether `new` has all rows of `old`, each row as often or more often. The order does not count."""
     return bool(old.exceptAll(new).isEmpty())
 
 

@@ -113,7 +113,7 @@ def _print_token(moment: Moment, token: Token, *, escape: bool) -> Column:
 
 
 def _date(moment: Moment) -> Column:
-    """Return an expression for the date of a moment by its wall clock."""
+    """Return a Spark expression: the date of a moment in the moment's own time zone."""
     days = (moment.wall - F.pmod(moment.wall, F.lit(DAY_MS))) / F.lit(DAY_MS)
     return F.date_from_unix_date(days.cast("int"))
 

@@ -240,7 +240,7 @@ def _set_twice(option: Option[Any] | None, first: tuple[str, str], second: tuple
 
 
 def _is_in_family(name: str) -> bool:
-    """Whether a key begins with the prefix of a `Family`."""
+    """Whether the name of an option begins with the prefix of a `Family`, which stands for all options with this prefix."""
     for area in AREAS:
         for family in area.families:
             if name.lower().startswith(family.prefix):

@@ -34,7 +34,8 @@ def scan(spark: SparkSession, plan: QueryPlan) -> DataFrame:
 
     Raises:
         SchemaError: `query.equals` names a column that the table does not have.
-        CorruptFile: a file is missing or damaged.
+        CorruptFile: a file that is read before the query runs, such as a footer, is missing or damaged. Damage that is found
+            later is an error of the query.
     """
     schema = _wanted_columns(plan, table_struct(plan))
     if plan.all_slices:

@@ -230,10 +230,13 @@ def _table(original: Any) -> Any:
 
 
 def _sql(original: Any) -> Any:
-    """Return the method for `SparkSession.sql` that calls Spark's.
+    """Return a method in place of `SparkSession.sql`.
 
-    A query of Hudi tables of a Hive catalog runs on views of them. Another statement on a Hudi table raises an error that says
-    what to do instead.
+    It passes every statement to Spark's own method. If Spark does not know the format `hudi`, a query of Hudi tables of a Hive
+    catalog runs on temporary views of them, and any other statement raises an error that says what to do instead.
+
+    Args:
+        original: Spark's own method.
     """
 
     @wraps(original)

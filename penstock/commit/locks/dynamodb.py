@@ -251,7 +251,10 @@ class DynamoDbLock(LockProvider):
         self._has_table = True
 
     def _create_table(self) -> str:
-        """Create the DynamoDB table, unless another writer is creating it. Return its state, in which it cannot be used yet."""
+        """Create the DynamoDB table, unless another writer is creating it. Return its status: `CREATING`.
+
+        The caller waits until the status is `ACTIVE`.
+        """
         options = self.context.options
         capacity: dict[str, Any] = {}
         if options[o.LOCK_DYNAMODB_BILLING] == "PROVISIONED":

@@ -56,7 +56,10 @@ class HiveMetastoreLock(LockProvider):
 
     @property
     def fencing_number(self) -> int | None:
-        """The id of the lock, which grows with every request; None if there is no lock or request of this process."""
+        """The metastore's id of the lock that this process holds or waits for; None if there is none.
+
+        Ids grow, so a later holder has a greater one.
+        """
         return self._lock_id
 
     def check(self) -> None:

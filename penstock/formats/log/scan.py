@@ -134,7 +134,12 @@ def _read_torn_header(file: Any, at: int, end: int) -> dict[int, str]:
 def _whole_size(file: Any, at: int, end: int, known_ends: frozenset[int]) -> int | None:
     """Return the size of the block at offset `at`; None if the block is not whole.
 
-    A block is whole if its two sizes agree, and the next block or the end of the file follows, or a completed write ended there.
+    The size of a block is stored at its head and at its tail. A block is whole if both agree, and the place where it ends is the
+    end of the file, the beginning of another block or the end of a completed write.
+
+    Args:
+        end: where the file ends, or where the part of it ends that is searched.
+        known_ends: offsets at which completed writes ended.
     """
     if end - at < FRONT.size + _LEAST_SIZE:
         return None

@@ -48,7 +48,7 @@ class RowOrderKind(str, Enum):
 
 @dataclass(frozen=True)
 class Ordering:
-    """The columns to sort rows by, and how to combine them. Pickled to the workers."""
+    """The columns to sort rows by, and how: one column after another, or along a z-order or hilbert curve. Sent to workers."""
 
     #: Names of columns, or paths of fields inside structs (`a.b`).
     columns: tuple[str, ...]

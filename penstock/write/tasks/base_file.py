@@ -135,7 +135,11 @@ def drop_deletes(rows: PartitionRows, merger: Merger) -> PartitionRows:
 
 
 def get_or_make_keys(rows: PartitionRows, output: TaskOutput) -> pa.ChunkedArray:
-    """Return the record keys of the rows; newly generated keys if the table generates record keys."""
+    """Return the record keys of the rows; newly generated keys if the table generates record keys.
+
+    Args:
+        output: the output of the task, which generates keys from the instant and the number of the task.
+    """
     return rows.keys if rows.keys is not None else output.make_keys(rows.table.num_rows)
 
 
