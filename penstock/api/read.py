@@ -113,7 +113,8 @@ class ReadMethods(TableHandle):
         """Open a query of the rows of the table, and return its lazy DataFrame.
 
         Args:
-            moments: option key → time of the query. The options are those for as of, begin and end.
+            moments: the times given for the query, by the key of the read option: that for as of, begin or end.
+            options: other read options.
             equals: column → the value that rows must have; None: all rows.
         """
         from penstock.door.read import open_query

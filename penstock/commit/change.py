@@ -64,14 +64,14 @@ _LOCK_WAIT = "penstock: seconds of the wait for the lock"
 class Change:
     """One write that is under way, or one run of a table service's plan. `with begin(...)` creates the `Change` of a write.
 
-    If the run of a plan fails, the run is undone, but the plan stays on the timeline.
+    `complete` publishes it, an error takes it back. A plan whose run was taken back stays on the timeline.
 
     Args:
         instant: the requested instant of the write, or the instant of the plan.
         heartbeat: the heartbeat that was already announced for the instant; None if none was announced.
-        run_file: for the run of a plan, the path of a file that only this run creates. Another process that considers the run
-            dead deletes the file when it rolls the run back, and may then run the same plan under the same instant. While the
-            file exists, the plan belongs to this run. None for a write: no other process uses its instant.
+        run_file: for the run of a plan, the path of a file that this run creates; while it exists, the plan belongs to this run.
+            A process that considers the run dead deletes the file when it rolls the run back, and may then run the plan under the
+            same instant. None for a write: no other process uses its instant.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from penstock.errors import OptionError
 
 @dataclass(frozen=True)
 class Zone:
-    """A time zone: the name by which Spark knows it, and its offset from UTC; None if the offset changes with the seasons."""
+    """A time zone: the name by which Spark knows it, and its offset from UTC (None if it changes with the seasons)."""
 
     name: str
     offset_ms: int | None = None

@@ -164,9 +164,12 @@ class Merger:
         return MergedPairs(self.resolve(take_rows(needed, at), new), self, old, at, new)
 
     def insert(self, new: pa.Table) -> tuple[Flags, pa.Table]:
-        """Decide which rows of new keys to write. Return (mask over `new`, true for these rows; the rows in their stored form).
+        """Decide which incoming rows of new keys to write. By default all of them except deletes.
 
-        `new` are incoming rows whose key has no stored row. By default all of them are written except deletes.
+        Returns (mask over `new`, true for the rows to write; a table of only these rows, in their stored form).
+
+        Args:
+            new: incoming rows whose key has no stored row.
         """
         kept = ~self.is_delete(new)
         return kept, self.to_stored(new if kept.all() else new.filter(pa.array(kept)))

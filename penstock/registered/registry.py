@@ -96,7 +96,10 @@ class Registered:
 
 
 class Registry:
-    """The registered functions of one kind, or of several kinds that share their names."""
+    """Functions that users have registered by name: those of one kind, such as locks, or of several kinds.
+
+    A name stands for one function, whatever its kind.
+    """
 
     def __init__(self, *kinds: Kind, taken: tuple[str, ...] = ()) -> None:
         """Make a registry without functions.

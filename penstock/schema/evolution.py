@@ -48,15 +48,17 @@ def evolve(
     Columns and nested fields are matched by name. A column that is in both schemas is nullable if it is nullable in either. If
     the types of a column differ, its type is the table's type if Hudi can cast incoming values to it; otherwise the incoming
     type, if existing files can be read with it (int → long → float → double → string). A new column is added as nullable, because
-    existing rows have no value for it. Columns have the order of the incoming rows, unless a rule below names the table's order.
-    A column of the table that the incoming rows lack is
+    existing rows have no value for it.
 
-    - kept and filled with null if `reconcile`; columns then have the table's order. They also have it if no column is missing,
-      provided that no column is new or `schema_on_read` is set;
-    - kept and filled with null if `set_null_for_missing`, unless `allow_drop` or `validate` is set; columns then have the table's
-      order, even if the incoming rows lack none;
-    - dropped from the table if `allow_drop`;
-    - an error otherwise.
+    For a column of the table that the incoming rows lack, the first of these rules holds:
+
+    - `reconcile`: it is kept and filled with null.
+    - `set_null_for_missing`, without `allow_drop` and `validate`: it is kept and filled with null.
+    - `allow_drop`: it is dropped from the table.
+    - Otherwise it is an error.
+
+    Columns have the order of the incoming rows, with two exceptions. With the second rule they have the table's order. With
+    `reconcile` they have it if a column is missing, if none is new, or if `schema_on_read` is set.
 
     Args:
         table: the schema of the table before the write; None if the write creates the table.

@@ -20,7 +20,7 @@ class SendWaitingNotices(TableService):
     failure_noun: ClassVar[str] = "sending commit notices"
 
     def follows_write(self, table: TableState) -> bool:
-        """Whether the service runs after a write: never, because the hook of the callback has sent the messages."""
+        """Return False: after a write the hook of the callback itself has sent the waiting messages, as far as possible."""
         return False
 
     def may_be_due(self, table: TableState) -> bool:

@@ -152,9 +152,9 @@ def _quote(name: str) -> str:
 
 
 def _make_view(session: Any, name: str) -> TableName | None:
-    """Create a temporary view of a Hudi table of the catalog, and return the table's name.
+    """Create a temporary view of the Hudi table `name` of the catalog. Return the parsed name, which also names the view.
 
-    Return None if the name is not that of a Hudi table of the catalog, or is that of a temporary view.
+    Create nothing and return None if `name` is no Hudi table of the catalog, or is already a temporary view.
     """
     parsed = parse_name(session, name)
     if parsed is None or ("." not in name and _is_temporary_view(session, parsed.table)):

@@ -101,7 +101,7 @@ class HudiStreamWriter(CallRecorder):
         return _is_ours(source, self._recorded)
 
     def _note(self, output_mode: str | None, partition_by: Any, name: str | None) -> None:
-        """Record the arguments of `start` or `toTable` that can also be set by a method of the writer. None is not recorded."""
+        """Record the arguments of `start` or `toTable` that can also be set by a method of the writer; none that is None."""
         if output_mode is not None:
             self._recorded["output_mode"] = output_mode
         if partition_by is not None:

@@ -212,7 +212,7 @@ class StorageLock(LockProvider):
     def break_lock(self) -> LockHolder | None:
         """End the latest lease, and return its holder; None if the lock was free.
 
-        A later holder is not affected, because the number of the lease is part of the file's name.
+        Each lease has a numbered file of its own. So a process that takes the lock at the same moment keeps its lease.
         """
         files = self._list()
         if files.is_released:

@@ -90,7 +90,7 @@ def _find_slice(
 
 
 def check_untouched(table: TableState, time: str, plan: ClusteringPlan) -> None:
-    """Raise WriteConflict if another write changes a file group of the plan, and is pending or has completed since the run began.
+    """Raise WriteConflict if a pending write, or one that completed since the run began, changes a file group of the plan.
 
     Reads the timeline again. With several writers (optimistic concurrency control) pending writes do not count: a pending write
     finds the clustering when it commits.

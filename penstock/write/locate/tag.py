@@ -192,17 +192,17 @@ def _decide_fates(
 ) -> Fates:
     """Return the `Fate` of the stored row of each hit (pair of a stored and an incoming row with the same key) of a file slice.
 
-    - MERGE (the merger decides later): the index does not move rows, both rows are of the same partition, or the incoming row or
-      the merger deletes the key.
+    - MERGE (the merger decides later): the index does not move rows; or both rows are of the same partition; or the incoming row
+      is a delete; or the merger deletes the key.
     - MOVE (the stored row is removed): the incoming row is of another partition, and the merger does not keep the stored row.
     - TOUCH (the stored row stays and counts as written): the incoming row is of another partition, but the merger keeps the
       stored row, for example because the incoming row is older.
 
     Args:
-        new: the number of each hit's incoming row.
+        new: for each hit, the position of its incoming row in `incoming`.
         partitions: the partition path of each incoming row.
-        read_stored: a function that reads stored rows, with the columns that the merger needs. It is called with the positions of
-            the hits whose stored rows are needed.
+        read_stored: takes positions in the list of hits, and returns the stored rows of these hits with the columns that the
+            merger needs. Called for the hits whose fate depends on the stored row.
     """
     fates = np.full(len(new), Fate.MERGE, np.int8)
     if not task.moves:
